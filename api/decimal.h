@@ -1,0 +1,33 @@
+/* decimal.h: decimals to binary and back, exactly (inside api/ only). */
+#ifndef API_DECIMAL_H
+#define API_DECIMAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Result of reading a decimal as a double: `value` is the double nearest to it (ties to even; infinity beyond range),
+ * `residual` the sign of (decimal - value): -1, 0, +1. It is known always where `exact` was asked for; else only where
+ * value has at most 25 significant bits, which is all that a second rounding to F32, F16 or BF16 needs (a double that
+ * is halfway between two such numbers has no more bits). */
+typedef struct api_decimal {
+    double value;
+    int residual;
+} api_decimal;
+
+/* Reads a number of the JSON grammar, `text` to `text + length`, checked by the caller. Any length. */
+api_decimal api_decimal_to_double(const char *text, size_t length, bool exact);
+/* The float nearest to the decimal: not by way of double. Infinity beyond range. */
+float api_decimal_to_float(const char *text, size_t length);
+/* The nearest float, F16 or BF16 value (as a float), given a double and its residual. */
+float api_decimal_round_f32(api_decimal decimal);
+float api_decimal_round_f16(api_decimal decimal);
+float api_decimal_round_bf16(api_decimal decimal);
+
+/* Writes the decimal with the fewest significant digits that reads back as the same value, the closest of those.
+ * Any JSON form; value is finite; "0" for zero, "-0.0" for minus zero. No terminator. Returns the length, at most
+ * API_DECIMAL_MAX (formatting scratches at most that many bytes). */
+#define API_DECIMAL_MAX 32
+size_t api_decimal_from_float(char text[API_DECIMAL_MAX], float value);
+size_t api_decimal_from_double(char text[API_DECIMAL_MAX], double value);
+
+#endif

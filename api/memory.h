@@ -1,0 +1,32 @@
+/* memory.h: memory of one request (inside api/ only).
+ *
+ * Everything a request holds is charged to the service's budget and freed at once with the request.
+ */
+#ifndef API_MEMORY_H
+#define API_MEMORY_H
+
+#include "api.h"
+
+typedef struct api_block api_block;
+
+typedef struct api_memory {
+    api_budget *budget;  /* may be NULL: unbounded */
+    api_block *blocks;   /* large pieces, each its own allocation */
+    struct api_chunk *chunks; /* the arena of small pieces */
+    size_t held;         /* bytes charged */
+    bool over_budget;    /* a NULL below came from the budget, not from malloc */
+} api_memory;
+
+void api_memory_init(api_memory *memory, api_budget *budget);
+void api_memory_deinit(api_memory *memory); /* frees everything */
+
+/* A small piece, aligned to 16, from the arena; freed with the request. NULL: out of memory or over budget. */
+void *api_small(api_memory *memory, size_t size);
+/* A large piece, aligned to 64. NULL likewise. */
+void *api_large(api_memory *memory, size_t size);
+/* Grows or shrinks a large piece (NULL: a new one), keeping its contents and alignment; where it fails the old piece
+ * stays. Large blocks grow without a copy where the system can (mremap). */
+void *api_resize(api_memory *memory, void *piece, size_t size);
+void api_release(api_memory *memory, void *piece); /* a large piece; NULL is allowed */
+
+#endif

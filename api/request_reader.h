@@ -1,0 +1,95 @@
+/* request_reader.h: a push parser for JSON bodies that lifts numbers and tensors out while bytes arrive
+ * (inside api/ only).
+ *
+ * It checks the grammar of RFC 8259 itself (plus the bare tokens NaN, Infinity, -Infinity as numbers), UTF-8, escapes
+ * (no \u0000, no lone surrogate), to any depth, and knows line, column and byte of every fault. All numbers, arrays
+ * whose first leaf is a number or a boolean (or that are empty or hold nothing but such arrays), and strings under the
+ * key "base64" of an object below the top are lifted out as values; what is left is a small skeleton text in which each
+ * value stands as its index (an integer), parsed at the end by jansson, duplicates rejected. So in the skeleton every
+ * JSON integer is a value's index, and there are no other numbers.
+ *
+ *     {"q": [[1,2]], "v": {"shape": [1,2], "base64": "AAA="}, "causal": true, "scale": 0.5, "return": ["lse"]}
+ *     {"q": 0,       "v": {"shape": 1,     "base64": 2},      "causal": true, "scale": 3,   "return": ["lse"]}
+ */
+#ifndef API_REQUEST_READER_H
+#define API_REQUEST_READER_H
+
+#include <jansson.h>
+
+#include "../core/attention.h"
+#include "error.h"
+#include "memory.h"
+
+#define API_MAX_RANK 8 /* of a nested tensor; deeper is too_deep */
+
+typedef enum api_element_type {
+    API_ELEMENT_NONE,    /* an empty tensor */
+    API_ELEMENT_NUMBER,
+    API_ELEMENT_BOOLEAN,
+    API_ELEMENT_BYTES,   /* a base64 string: `count` decoded bytes in `data` */
+} api_element_type;
+
+/* A value that was lifted out: a bare number (rank 0), an array of numbers or booleans, or base64 bytes. */
+typedef struct api_value {
+    api_element_type type;
+    api_place place;       /* of its first byte: member and sub-member in document order, element 0 */
+    size_t rank;           /* nested depth: 0 bare number, 1 [..], 2 [[..],..] */
+    size_t shape[API_MAX_RANK];
+    size_t count;          /* elements (or bytes) */
+    void *data;            /* type-erased elements, the reader's; see the api_take_ functions */
+    api_error fault;       /* first fault inside (wrong_type, ragged, too_deep ...), code API_NO_ERROR where none;
+                            * its pointer is relative to the value ("/0/3") until the taker prefixes it */
+    struct api_value_state *state; /* the reader's own */
+} api_value;
+
+typedef struct api_reader api_reader;
+
+/* Small and fixed allocation; NULL: out of memory. The reader and its values live in `memory`. `expected_bytes` is
+ * Content-Length, or 0: a hint for sizes, never trusted. */
+api_reader *api_reader_new(api_memory *memory, uint64_t expected_bytes);
+
+/* Takes the next bytes. After a fault of grammar, further bytes cost nothing. Returns false on a fault. */
+bool api_reader_push(api_reader *reader, const void *bytes, size_t length);
+
+/* Ends the document. On success returns the skeleton (a new reference: the caller decrefs), whatever its JSON type.
+ * NULL: error is set to invalid_json (with line, column and byte in the detail; duplicates name the key),
+ * out_of_memory, overloaded (budget), or a 422 for bounds (number of values, length of strings, depth), in
+ * which case the well-formedness of the whole was still checked. */
+json_t *api_reader_finish(api_reader *reader, api_error *error);
+
+/* The value that skeleton integer `index` stands for; NULL where there is none (never in a skeleton of the reader). */
+api_value *api_reader_value(api_reader *reader, json_int_t index);
+
+/* The place in the document of member `name` of the top object (sub NULL) or of member `sub` of that member's object. */
+api_place api_reader_place(const api_reader *reader, size_t member_index, size_t sub_index);
+
+/* ---- taking values: each once; on failure sets *error (pointer = prefix + place inside) and returns NULL/false ----- */
+
+/* declared types of a tensor: names of safetensors */
+typedef enum api_dtype { API_DTYPE_NONE, API_F64, API_F32, API_F16, API_BF16, API_BOOL, API_I64, API_I32 } api_dtype;
+api_dtype api_dtype_of_name(const char *name); /* API_DTYPE_NONE: unknown */
+size_t api_dtype_size(api_dtype dtype);
+const char *api_dtype_name(api_dtype dtype);
+
+/* Elements as numbers of the compute type, rounded correctly from the decimal, once to `declared` where that is given
+ * (text) and then to the compute type; base64 bytes are `count` numbers of `declared`, little-endian. In place: the
+ * array is the value's own memory, aligned to 64. Errors: wrong_type (booleans), out_of_range (a decimal, or F64 bits,
+ * whose rounded value is infinite). NaN and infinities of tokens or bits pass; *finite tells whether there were none.
+ * `elements` is the number of elements expected from the shape; another number is shape_mismatch (for base64:
+ * wrong_type where the bytes are no multiple). A NaN is canonical quiet. prefix: "/q", "/q/data", "/q/base64". */
+void *api_take_reals(api_reader *reader, api_value *value, attn_dtype compute, api_dtype declared, const char *prefix,
+                     bool *finite, api_error *error);
+/* Elements as bytes 0 or 1: all booleans, or all numbers 0 or 1 (another number: out_of_range, its detail names
+ * `bias`; booleans mixed with numbers: wrong_type). */
+uint8_t *api_take_mask(api_reader *reader, api_value *value, api_dtype declared, const char *prefix, api_error *error);
+/* Elements as integers: any number with an integral value; another is wrong_type, beyond 2^53 out_of_range. */
+int64_t *api_take_integers(api_reader *reader, api_value *value, api_dtype declared, const char *prefix,
+                           api_error *error);
+/* A bare number as an integer, likewise, or as a number of the compute type (NaN and infinities: not_finite). */
+bool api_take_integer(const api_value *value, const char *pointer, int64_t *result, api_error *error);
+bool api_take_real(const api_value *value, attn_dtype compute, const char *pointer, double *result, api_error *error);
+
+/* JSON pointer of element `index` of a value, appended to prefix: nested values by their shape ("/q/0/3"). */
+void api_value_pointer(const api_value *value, const char *prefix, size_t index, char pointer[256]);
+
+#endif

@@ -1,0 +1,206 @@
+/* attention.h: exact scaled dot-product attention and multi-head attention.
+ *
+ *     output = softmax( softcap( scale * q k^T ) + bias, masked ) v
+ *
+ * This header is the whole public face of core/. It knows nothing of JSON, HTTP, files or the environment.
+ * Everything is row-major; sizes and strides are counted in elements, never in bytes. Numbers are float (ATTN_F32)
+ * or double (ATTN_F64), one type for a whole problem: where a pointer is `void *` it points to numbers of that type.
+ * Every function may be called from any thread unless it says otherwise; inputs are never written to.
+ */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum attn_dtype { ATTN_F32, ATTN_F64 } attn_dtype;
+
+/* bytes of one number: 4 or 8 */
+static inline size_t attn_sizeof(attn_dtype dtype) { return dtype == ATTN_F64 ? sizeof(double) : sizeof(float); }
+
+typedef enum attn_status {
+    ATTN_OK,
+    ATTN_OVERFLOW,  /* a number that is used or asked for does not fit the type; attn_fault says which */
+    ATTN_CANCELLED, /* the caller's cancel flag was seen set; outputs hold nothing of use */
+} attn_status;
+
+/* ---- the engine: which kernels, which threads ------------------------------------------------------------------ */
+
+typedef struct attn_kernel attn_kernel; /* one row of the kernel table; static, never freed */
+typedef struct attn_pool attn_pool;     /* threads that share work items */
+
+/* Row `index` of the kernel table, best first, the portable one last; NULL past the end. */
+const attn_kernel *attn_kernel_at(size_t index);
+const char *attn_kernel_name(const attn_kernel *kernel);
+/* true where this CPU has the instructions of the row */
+bool attn_kernel_supported(const attn_kernel *kernel);
+/* The row of that name, or the best supported one where name is NULL. NULL: no such row, or not on this CPU. */
+const attn_kernel *attn_kernel_find(const char *name);
+/* How many tiles of scores this row has computed since the process began: tests check that a forced row really ran. */
+uint64_t attn_kernel_tiles(const attn_kernel *kernel);
+
+/* A pool of `threads` threads (at least 1), started at once. NULL: out of memory or threads. */
+attn_pool *attn_pool_new(size_t threads);
+/* Waits for every submitted task, then ends the threads. NULL is allowed. */
+void attn_pool_free(attn_pool *pool);
+/* The number of slots that attn_pool_for hands out: threads + 1, as the caller helps; 1 for NULL. */
+size_t attn_pool_slots(const attn_pool *pool);
+
+/* A task is owned by the caller and must live until it has run. */
+typedef struct attn_task {
+    void (*run)(struct attn_task *task);
+    struct attn_task *next; /* the pool's */
+} attn_task;
+/* Runs task->run(task) on a thread of the pool: first in, first out, one thread each. Never fails, never blocks. */
+void attn_pool_submit(attn_pool *pool, attn_task *task);
+
+/* Runs body(arg, item, slot) once for each item in [0, items) and returns when all are done. The calling thread takes
+ * part; threads of the pool that have nothing else to do help. `slot` < attn_pool_slots(pool) is held by one thread
+ * at a time, for scratch memory. May be called from inside a task, and by several threads at once. With pool NULL, or
+ * one item, everything runs on the calling thread without a lock. */
+void attn_pool_for(attn_pool *pool, size_t items, void (*body)(void *arg, size_t item, size_t slot), void *arg);
+
+typedef struct attn_engine {
+    const attn_kernel *kernel; /* never NULL */
+    attn_pool *pool;           /* NULL: the calling thread alone. The bits of a result do not depend on it */
+} attn_engine;
+
+/* "OpenBLAS 0.3.21 (Haswell)" or alike. Static storage. */
+const char *attn_blas_version(void);
+
+/* ---- one attention problem -------------------------------------------------------------------------------------- */
+
+/* A (batch, heads, rows, d) tensor that is not owned: element (b, h, i, c) is data[b*batch + h*head + i*row + c].
+ * Any layout of the contract is a matter of strides. */
+typedef struct attn_view {
+    const void *data;
+    size_t batch, head, row;
+} attn_view;
+
+typedef struct attn_out_view {
+    void *data;
+    size_t batch, head, row;
+} attn_out_view;
+
+/* Something that broadcasts to (batch, heads, n_q, n_k): a stride of 0 where its axis has length 1. data NULL: none */
+typedef struct attn_broadcast {
+    const void *data;
+    size_t batch, head, query, key;
+} attn_broadcast;
+
+#define ATTN_OPEN_SIDE (-1) /* of a window */
+
+/* n_k below stands for n_past + n_new. Query head h reads key/value head h / (heads / kv_heads).
+ * Preconditions (asserted, the caller checks): kv_heads divides heads, d_k > 0, all products of sizes fit size_t,
+ * scale and softcap finite, softcap >= 0, bias holds no NaN and no +infinity, q is finite; k, v, past_k and past_v are
+ * finite save at keys blocked for every query, whose numbers count as zeros. Any other size may be 0. */
+typedef struct attn_problem {
+    attn_dtype dtype;
+    size_t batch, heads, kv_heads;
+    size_t n_q, n_past, n_new, d_k, d_v;
+    attn_view q;              /* (batch, heads, n_q, d_k) */
+    attn_view k, v;           /* (batch, kv_heads, n_new, d_k or d_v) */
+    attn_view past_k, past_v; /* (batch, kv_heads, n_past, d_k or d_v); data NULL where n_past is 0 */
+    attn_broadcast mask;      /* uint8_t: not 0 = may attend, 0 = blocked */
+    attn_broadcast bias;      /* numbers; -infinity blocks */
+    const int64_t *kv_lengths;   /* (batch) keys from this index on are blocked; NULL: none */
+    const int64_t *query_offset; /* (batch) position of query 0 among the keys; NULL: n_past. Any int64 within +-2^53 */
+    bool causal;                 /* key j is open to query i only if j <= i + offset */
+    bool has_window;             /* ... only if i + offset - left <= j <= i + offset + right */
+    int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
+    double scale;                /* multiplies q.k; rounded to the type first */
+    double softcap;              /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+} attn_problem;
+
+/* What is wanted; each NULL member is not. All but output are contiguous in the shape named.
+ * The bits of each do not depend on which others are asked for. */
+typedef struct attn_results {
+    attn_out_view output; /* (batch, heads, n_q, d_v); zeros for a query with nothing to attend */
+    void *scores;         /* (batch, heads, n_q, n_k): q.k, blocked cells too */
+    void *scaled;         /* the same times scale */
+    void *capped;         /* after softcap */
+    void *masked;         /* after bias and blocks; -infinity at blocked cells */
+    void *weights;        /* softmax; zeros at blocked cells */
+    void *mean_weights;   /* (batch, n_q, n_k): weights averaged over the heads */
+    void *lse;            /* (batch, heads, n_q): log sum exp(masked), natural; -infinity with nothing to attend */
+    void *present_k;      /* (batch, kv_heads, n_k, d_k): past and new joined */
+    void *present_v;      /* (batch, kv_heads, n_k, d_v) */
+} attn_results;
+
+/* Where the first number that does not fit stands (the least in the order stage, batch, head, query, key). */
+typedef enum attn_stage {
+    ATTN_STAGE_Q, ATTN_STAGE_K, ATTN_STAGE_V, /* projections: head, row in `query`, column in `key` */
+    ATTN_STAGE_SCORES, ATTN_STAGE_SCALED, ATTN_STAGE_CAPPED, ATTN_STAGE_MASKED, ATTN_STAGE_OUTPUT,
+    ATTN_STAGE_HEADS, ATTN_STAGE_PROJECTION, /* w_o: row in `query`, column in `key` */
+} attn_stage;
+
+typedef struct attn_fault {
+    attn_stage stage;
+    size_t batch, head, query, key;
+} attn_fault;
+
+/* A key is open to a query only where every one of mask, bias, kv_lengths, causal and window leaves it open.
+ * Writes open[j] = 1 where key j of (batch, kv_head) is open to at least one query of one head of its group, else 0;
+ * open has n_k places. */
+void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open);
+/* true where query i of (batch, head) has at least one open key */
+bool attn_query_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query);
+
+/* Useful multiply-adds times two of a run (blocked tiles not counted), as a double since it can exceed 2^64. */
+double attn_flops(const attn_problem *problem);
+
+/* Bytes of workspace that attn_run needs, O(n d): never n_q * n_k. SIZE_MAX where it does not fit size_t. */
+size_t attn_workspace(const attn_engine *engine, const attn_problem *problem, const attn_results *results);
+
+/* Computes what `results` asks for. `workspace` is attn_workspace() bytes, aligned to 64, contents ignored.
+ * `cancel` may be NULL; else it is looked at between tiles. `fault` is filled for ATTN_OVERFLOW; may be NULL.
+ * Allocates nothing. Softmax is the online form of Milakov and Gimelshein (arXiv:1805.02867) over tiles of keys, as in
+ * Dao et al. (arXiv:2205.14135). Error bounds: docs/numerics.md. */
+attn_status attn_run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
+                     void *workspace, const atomic_bool *cancel, attn_fault *fault);
+
+/* ---- multi-head attention with projections ---------------------------------------------------------------------- */
+
+/* A (rows_in, columns_out) weight that is not owned. in_out: element (i, o) is data[i*stride + o];
+ * out_in (transposed): data[o*stride + i]. */
+typedef struct attn_weight {
+    const void *data;
+    size_t stride;
+    bool out_in;
+} attn_weight;
+
+/* heads = attention( x W_q + b_q, c W_k + b_k, c W_v + b_v );  output = concat(heads) W_o + b_o
+ * (Vaswani et al., arXiv:1706.03762, section 3.2.2). `attention` gives everything of section one but q, k, v, whose
+ * views are ignored: sizes, past, mask, bias and so on; its n_q is x's n, n_new is context's n (or x's).
+ * x and the weights are finite. */
+typedef struct attn_mha {
+    attn_problem attention;
+    size_t d_model, d_context, d_out; /* d_context = d_model where context is NULL; d_out ignored where w_o.data is NULL */
+    const void *x;       /* (batch, n_q, d_model) */
+    const void *context; /* (batch, n_new, d_context), or NULL: x */
+    attn_weight w_q;     /* (d_model, heads * d_k) */
+    attn_weight w_k;     /* (d_context, kv_heads * d_k) */
+    attn_weight w_v;     /* (d_context, kv_heads * d_v) */
+    attn_weight w_o;     /* (heads * d_v, d_out); data NULL: none */
+    const void *b_q, *b_k, *b_v, *b_o; /* as the columns of their weight, or NULL */
+    const void *head_mask;             /* (heads): multiplies each head's output, or NULL */
+} attn_mha;
+
+typedef struct attn_mha_results {
+    attn_results attention; /* its output is ignored; see heads */
+    void *output; /* (batch, n_q, d_out), or (batch, n_q, heads * d_v) without w_o; may be NULL */
+    void *heads;  /* (batch, n_q, heads * d_v): concatenated, after head_mask, before w_o; may be NULL */
+    void *q;      /* (batch, heads, n_q, d_k) after projection; may be NULL, likewise k and v (new ones only): */
+    void *k, *v;  /* (batch, kv_heads, n_new, d_k or d_v) */
+} attn_mha_results;
+
+double attn_mha_flops(const attn_mha *mha);
+size_t attn_mha_workspace(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results);
+/* As attn_run. A projected number that overflows is a fault only where it is used (a key open to some query, a query
+ * with something to attend) or asked for. */
+attn_status attn_mha_run(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results,
+                         void *workspace, const atomic_bool *cancel, attn_fault *fault);
+
+#endif

@@ -1,0 +1,45 @@
+/* kernel.h: what a row of the kernel table offers (inside core/ only).
+ *
+ * A row is {name, can this CPU run it?, tile sizes, functions for float and for double}, best rows first, the portable
+ * one last. A new instruction set is one file in core/kernels/, one row in kernel_table.c, one line of the Makefile.
+ * A row may leave a function NULL: the portable one stands in (kernel_table.c fills the gaps once).
+ *
+ * Tiles: `tile_q` queries by `tile_k` keys. Packed keys are (d_k, tile_k), the keys side by side, so that a vector
+ * holds the same column of neighbouring keys; packed values are (tile_k, d_v_padded). Padding is zeros. A score tile is
+ * (rows, tile_k). All packed buffers are aligned to 64 bytes.
+ */
+#ifndef ATTN_KERNEL_H
+#define ATTN_KERNEL_H
+
+#include "attention.h"
+
+#define ATTN_KERNEL_OPS(NAME, REAL)                                                                                    \
+    typedef struct NAME {                                                                                              \
+        size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                         \
+        size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                            \
+        /* packed[c * tile_k + j] = k[j * stride + c] for j < n <= tile_k, c < d; zeros for j >= n. Returns max |k|,   \
+         * infinity or NaN where one is not finite. */                                                                 \
+        REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                             \
+        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * packed[c * tile_k + j], i < rows, j < tile_k */     \
+        void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);            \
+        /* the greatest of s[0..n) ; n > 0 */                                                                          \
+        REAL (*row_max)(size_t n, const REAL *s);                                                                      \
+        /* s[j] = exp(s[j] - shift), exactly 0 where s[j] is -infinity; returns their sum */                           \
+        REAL (*exp_sum)(size_t n, REAL *s, REAL shift);                                                                \
+        /* o[i * o_stride + c] += sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d padded */ \
+        void (*mix)(size_t rows, size_t n, size_t d, const REAL *p, const REAL *v, size_t v_stride, REAL *o,           \
+                    size_t o_stride);                                                                                  \
+    } NAME
+
+ATTN_KERNEL_OPS(attn_ops_f32, float);
+ATTN_KERNEL_OPS(attn_ops_f64, double);
+
+struct attn_kernel {
+    const char *name;
+    bool (*supported)(void);
+    attn_ops_f32 f32;
+    attn_ops_f64 f64;
+    atomic_uint_least64_t *tiles; /* counts score tiles */
+};
+
+#endif

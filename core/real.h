@@ -1,0 +1,22 @@
+/* real.h: sources of core/ that compute are compiled twice, for float and (with ATTN_DOUBLE defined) for double.
+ * `real` is the number type and ATTN_T(name) the name with the type's suffix. */
+#ifndef ATTN_REAL_H
+#define ATTN_REAL_H
+
+#include <float.h>
+
+#ifdef ATTN_DOUBLE
+typedef double real;
+#define ATTN_T(name) name##_f64
+#define REAL_MAX DBL_MAX
+#define REAL_EPS DBL_EPSILON
+#define REAL_DTYPE ATTN_F64
+#else
+typedef float real;
+#define ATTN_T(name) name##_f32
+#define REAL_MAX FLT_MAX
+#define REAL_EPS FLT_EPSILON
+#define REAL_DTYPE ATTN_F32
+#endif
+
+#endif
