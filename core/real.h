@@ -9,12 +9,14 @@
 typedef double real;
 #define ATTN_T(name) name##_f64
 #define REAL_MAX DBL_MAX
+#define REAL_MIN DBL_MIN
 #define REAL_EPS DBL_EPSILON
 #define REAL_DTYPE ATTN_F64
 #else
 typedef float real;
 #define ATTN_T(name) name##_f32
 #define REAL_MAX FLT_MAX
+#define REAL_MIN FLT_MIN
 #define REAL_EPS FLT_EPSILON
 #define REAL_DTYPE ATTN_F32
 #endif

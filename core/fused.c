@@ -1,0 +1,186 @@
+/* The output: online softmax (Milakov and Gimelshein, arXiv:1805.02867) over tiles of keys.
+ *
+ * A row keeps a shift m, l = sum exp(s - m) and O = sum exp(s - m) v. m follows the row's maximum only where that grew
+ * by more than RESCALE_STEP: a rescaling costs a pass over O and a rounding, and exp(s - m) up to e^8 does no harm.
+ * Sums inside a tile are short; across tiles l and O carry the error of their roundings along (Kahan, CACM 8, 1965), so
+ * that their relative error does not grow with the number of keys. */
+#include "real.h"
+#include "tile.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RESCALE_STEP 8
+
+/* sum += x, lost being what the roundings so far added too much */
+static inline void add(real *sum, real *lost, real x)
+{
+    real wanted = x - *lost, total = *sum + wanted;
+    *lost = (total - *sum) - wanted;
+    *sum = total;
+}
+
+static void add_row(size_t n, real *restrict sum, real *restrict lost, const real *restrict x)
+{
+    for (size_t c = 0; c < n; c++) add(&sum[c], &lost[c], x[c]);
+}
+
+static void scale_row(size_t n, real factor, real *row)
+{
+    for (size_t c = 0; c < n; c++) row[c] *= factor;
+}
+
+static void clear_rows(const attn_plan *plan, size_t rows, attn_scratch *scratch)
+{
+    for (size_t r = 0; r < rows; r++) {
+        scratch->max[r] = -(real)INFINITY;
+        scratch->sum[r] = scratch->sum_lost[r] = 0;
+    }
+    if (plan->d_v_padded == 0) return;
+    memset(scratch->output, 0, rows * plan->d_v_padded * sizeof(real));
+    memset(scratch->lost, 0, rows * plan->d_v_padded * sizeof(real));
+}
+
+/* Moves the shift of row r to `max`. */
+static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *scratch)
+{
+    size_t d = plan->d_v_padded;
+    if (scratch->sum[r] > 0) {
+        real factor = ATTN_T(attn_shift_factor)(plan, scratch->max[r], max);
+        scratch->sum[r] *= factor;
+        scratch->sum_lost[r] *= factor;
+        scale_row(d, factor, scratch->output + r * d);
+        scale_row(d, factor, scratch->lost + r * d);
+    }
+    scratch->max[r] = max;
+}
+
+/* s: q.k of the tile -> exp(masked - m), for each row; m and l move along. */
+static void softmax_tile(const attn_plan *plan, const attn_rows *rows, size_t key, size_t n, attn_tile_kind kind,
+                         attn_scratch *scratch)
+{
+    for (size_t r = 0; r < rows->heads * rows->queries; r++) {
+        real *s = scratch->scores + r * plan->tile_k;
+        ATTN_T(attn_exponents)(plan, rows, r, key, n, kind == ATTN_TILE_MIXED, s);
+        real peak = ATTN_T(attn_peak)(plan, n, s);
+        if (peak > scratch->max[r] + RESCALE_STEP || scratch->max[r] == -(real)INFINITY) {
+            shift_row(plan, r, peak, scratch);
+        }
+        real shift = scratch->max[r] == -(real)INFINITY ? 0 : scratch->max[r]; /* nothing open yet: all e are 0 */
+        add(&scratch->sum[r], &scratch->sum_lost[r], ATTN_T(attn_exponentials)(plan, n, s, shift));
+    }
+}
+
+static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, attn_tile_kind kind,
+                        attn_scratch *scratch)
+{
+    const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
+    size_t count = rows->heads * rows->queries, n = attn_plan_keys(plan, tile);
+    size_t d_k = plan->problem->d_k, d_v = plan->d_v_padded;
+    ops->scores(count, d_k, scratch->queries, d_k, ATTN_T(attn_keys_of)(plan, rows, tile, scratch), scratch->scores);
+    softmax_tile(plan, rows, tile * plan->tile_k, n, kind, scratch);
+    if (d_v == 0 || plan->results->output.data == NULL) return;
+    const real *values = ATTN_T(attn_values_of)(plan, rows, tile, scratch);
+    ops->mix(count, n, d_v, scratch->scores, values, d_v, scratch->output, scratch->lost);
+}
+
+/* Writes what the results ask for of each row. */
+static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn_scratch *scratch)
+{
+    const attn_problem *problem = plan->problem;
+    const attn_out_view *view = &plan->results->output;
+    for (size_t r = 0; r < rows->heads * rows->queries; r++) {
+        size_t head = rows->head + r / rows->queries, query = rows->query + r % rows->queries;
+        bool open = scratch->max[r] != -(real)INFINITY;
+        real sum = scratch->sum[r] - scratch->sum_lost[r];
+        if (view->data != NULL) {
+            real *to = (real *)view->data + rows->batch * view->batch + head * view->head + query * view->row;
+            const real *o = scratch->output + r * plan->d_v_padded, *lost = scratch->lost + r * plan->d_v_padded;
+            for (size_t c = 0; c < problem->d_v; c++) to[c] = open ? (o[c] - lost[c]) / sum : 0;
+        }
+        if (plan->results->lse != NULL) {
+            real *lse = (real *)plan->results->lse + (rows->batch * problem->heads + head) * problem->n_q + query;
+            *lse = open ? ATTN_T(attn_log_sum)(plan, scratch->max[r], sum) : -(real)INFINITY;
+        }
+        if (plan->stats) {
+            real *stats = ATTN_T(attn_stats_of)(plan, rows, r);
+            stats[0] = scratch->max[r];
+            stats[1] = sum;
+        }
+    }
+}
+
+/* Row r of split `split` of row tile `item`: maximum, sum, output (d_v_padded) side by side. */
+static real *partial_of(const attn_plan *plan, size_t item, size_t split, size_t r)
+{
+    real *all = (real *)(void *)(plan->workspace + plan->at_partials);
+    return all + ((item * plan->splits + split) * plan->rows + r) * (plan->d_v_padded + 2);
+}
+
+static attn_rows rows_of_item(const attn_plan *plan, size_t item)
+{
+    size_t pair = item / plan->row_tiles;
+    /* Later queries see more keys under causal: the longest first leaves no thread waiting at the end. */
+    size_t tile = plan->row_tiles - 1 - item % plan->row_tiles;
+    return attn_plan_rows(plan, pair / plan->problem->kv_heads, pair % plan->problem->kv_heads, tile);
+}
+
+void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot)
+{
+    attn_plan *plan = arg;
+    attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);
+    size_t row_tile = item / plan->splits, split = item % plan->splits;
+    attn_rows rows = rows_of_item(plan, row_tile);
+    size_t count = rows.heads * rows.queries;
+    ATTN_T(attn_load_queries)(plan, &rows, scratch.queries);
+    clear_rows(plan, count, &scratch);
+
+    uint64_t computed = 0;
+    size_t first = split * plan->tiles_per_split, end = first + plan->tiles_per_split;
+    if (first < rows.any.lo / plan->tile_k) first = rows.any.lo / plan->tile_k;
+    for (size_t tile = first; tile < end && tile < plan->key_tiles && tile * plan->tile_k < rows.any.hi; tile++) {
+        attn_tile_kind kind =
+            attn_tile_classify(plan->problem, &rows, tile * plan->tile_k, attn_plan_keys(plan, tile));
+        if (kind == ATTN_TILE_BLOCKED) continue;
+        if (attn_plan_stopped(plan)) return;
+        attend_tile(plan, &rows, tile, kind, &scratch);
+        computed++;
+    }
+    atomic_fetch_add_explicit(plan->kernel->tiles, computed, memory_order_relaxed);
+    if (plan->splits == 1) {
+        finish_rows(plan, &rows, &scratch);
+        return;
+    }
+    for (size_t r = 0; r < count; r++) {
+        real *partial = partial_of(plan, row_tile, split, r);
+        const real *o = scratch.output + r * plan->d_v_padded, *lost = scratch.lost + r * plan->d_v_padded;
+        partial[0] = scratch.max[r];
+        partial[1] = scratch.sum[r] - scratch.sum_lost[r];
+        for (size_t c = 0; c < plan->d_v_padded; c++) partial[2 + c] = o[c] - lost[c];
+    }
+}
+
+/* Joins the splits of one row tile: with M the greatest of their m, each l and O counts exp(m - M) times. */
+void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot)
+{
+    attn_plan *plan = arg;
+    attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);
+    attn_rows rows = rows_of_item(plan, item);
+    size_t count = rows.heads * rows.queries, d = plan->d_v_padded;
+    clear_rows(plan, count, &scratch);
+    for (size_t r = 0; r < count; r++) {
+        for (size_t split = 0; split < plan->splits; split++) {
+            real max = partial_of(plan, item, split, r)[0];
+            if (max > scratch.max[r]) scratch.max[r] = max;
+        }
+        for (size_t split = 0; split < plan->splits; split++) {
+            real *partial = partial_of(plan, item, split, r);
+            if (partial[0] == -(real)INFINITY) continue;
+            real factor = ATTN_T(attn_shift_factor)(plan, partial[0], scratch.max[r]);
+            scale_row(d + 1, factor, partial + 1);
+            add(&scratch.sum[r], &scratch.sum_lost[r], partial[1]);
+            add_row(d, scratch.output + r * d, scratch.lost + r * d, partial + 2);
+        }
+    }
+    finish_rows(plan, &rows, &scratch);
+}

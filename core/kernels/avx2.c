@@ -1,0 +1,85 @@
+/* avx2.c: the kernel row for x86-64 CPUs with AVX2 and FMA: the vectors, on which simd.h builds the functions.
+ *
+ * 16 registers of 256 bits hold 6 x 2 accumulators, two vectors of keys (or values) and a broadcast. Per step 12
+ * multiply-adds need 8 loads, and two FMA units with two load ports and 4 to 5 cycles of latency stay busy.
+ */
+#include "../kernel.h"
+#include "../real.h"
+
+#include <immintrin.h>
+
+#define ROW ATTN_T(attn_avx2)
+#define TILE_ROWS 6
+#define TILE_VECTORS 2
+
+#ifndef ATTN_DOUBLE
+#define LANES 8
+#define TILE_Q 96
+#define TILE_K 128
+typedef __m256 vec;
+static inline vec vec_zero(void) { return _mm256_setzero_ps(); }
+static inline vec vec_set(real x) { return _mm256_set1_ps(x); }
+static inline vec vec_load(const real *p) { return _mm256_loadu_ps(p); }
+static inline void vec_store(real *p, vec a) { _mm256_storeu_ps(p, a); }
+static inline vec vec_add(vec a, vec b) { return _mm256_add_ps(a, b); }
+static inline vec vec_sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
+static inline vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+}
+static inline vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
+static inline vec vec_abs(vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vec vec_add_exponent(vec a, vec n) {
+    const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), shifted));
+}
+/* r[i] lane j <-> r[j] lane i: pairs, then pairs of pairs, then halves */
+static inline void vec_transpose(vec *r) {
+    vec t[8];
+    for (size_t i = 0; i < 8; i += 4) {
+        const vec a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        const vec c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm256_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+    }
+}
+#else
+#define LANES 4
+#define TILE_Q 48
+#define TILE_K 64
+typedef __m256d vec;
+static inline vec vec_zero(void) { return _mm256_setzero_pd(); }
+static inline vec vec_set(real x) { return _mm256_set1_pd(x); }
+static inline vec vec_load(const real *p) { return _mm256_loadu_pd(p); }
+static inline void vec_store(real *p, vec a) { _mm256_storeu_pd(p, a); }
+static inline vec vec_add(vec a, vec b) { return _mm256_add_pd(a, b); }
+static inline vec vec_sub(vec a, vec b) { return _mm256_sub_pd(a, b); }
+static inline vec vec_mul(vec a, vec b) { return _mm256_mul_pd(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) {
+    __asm__("vfmadd231pd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+}
+static inline vec vec_max(vec a, vec b) { return _mm256_max_pd(a, b); }
+static inline vec vec_abs(vec a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+static inline vec vec_add_exponent(vec a, vec n) {
+    const __m256i shifted = _mm256_slli_epi64(_mm256_castpd_si256(n), 52);
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), shifted));
+}
+static inline void vec_transpose(vec *r) {
+    const vec a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+    const vec c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+    r[0] = _mm256_permute2f128_pd(a, c, 0x20);
+    r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    r[2] = _mm256_permute2f128_pd(a, c, 0x31);
+    r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
+#endif
+
+#include "simd.h"

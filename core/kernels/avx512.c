@@ -1,0 +1,94 @@
+/* avx512.c: the kernel row for x86-64 CPUs with AVX-512 F, DQ, BW and VL: the vectors, on which simd.h builds the
+ * functions. 32 registers of 512 bits hold 6 x 4 accumulators, four vectors of keys (or values) and a broadcast.
+ */
+#include "../kernel.h"
+#include "../real.h"
+
+#include <immintrin.h>
+
+#define ROW ATTN_T(attn_avx512)
+#define TILE_ROWS 6
+#define TILE_VECTORS 4
+
+#ifndef ATTN_DOUBLE
+#define LANES 16
+#define TILE_Q 96
+#define TILE_K 128
+typedef __m512 vec;
+static inline vec vec_zero(void) { return _mm512_setzero_ps(); }
+static inline vec vec_set(real x) { return _mm512_set1_ps(x); }
+static inline vec vec_load(const real *p) { return _mm512_loadu_ps(p); }
+static inline void vec_store(real *p, vec a) { _mm512_storeu_ps(p, a); }
+static inline vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
+static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
+static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
+}
+static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
+static inline vec vec_abs(vec a) { return _mm512_abs_ps(a); }
+static inline vec vec_add_exponent(vec a, vec n) {
+    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(n), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), shifted));
+}
+/* r[i] lane j <-> r[j] lane i: within each quarter of four rows as for 128-bit vectors, then the quarters */
+static inline void vec_transpose(vec *r) {
+    vec t[16];
+    for (size_t i = 0; i < 16; i += 4) {
+        const vec a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+        const vec c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm512_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        const vec a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+        const vec c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88), d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        r[i] = _mm512_shuffle_f32x4(a, c, 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+}
+#else
+#define LANES 8
+#define TILE_Q 48
+#define TILE_K 64
+typedef __m512d vec;
+static inline vec vec_zero(void) { return _mm512_setzero_pd(); }
+static inline vec vec_set(real x) { return _mm512_set1_pd(x); }
+static inline vec vec_load(const real *p) { return _mm512_loadu_pd(p); }
+static inline void vec_store(real *p, vec a) { _mm512_storeu_pd(p, a); }
+static inline vec vec_add(vec a, vec b) { return _mm512_add_pd(a, b); }
+static inline vec vec_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
+static inline vec vec_mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) {
+    __asm__("vfmadd231pd %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
+}
+static inline vec vec_max(vec a, vec b) { return _mm512_max_pd(a, b); }
+static inline vec vec_abs(vec a) { return _mm512_abs_pd(a); }
+static inline vec vec_add_exponent(vec a, vec n) {
+    const __m512i shifted = _mm512_slli_epi64(_mm512_castpd_si512(n), 52);
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), shifted));
+}
+static inline void vec_transpose(vec *r) {
+    vec t[8];
+    for (size_t i = 0; i < 8; i += 2) {
+        t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const vec a = _mm512_shuffle_f64x2(t[i], t[i + 2], 0x88), b = _mm512_shuffle_f64x2(t[i], t[i + 2], 0xdd);
+        const vec c = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88), d = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
+        r[i] = _mm512_shuffle_f64x2(a, c, 0x88);
+        r[i + 2] = _mm512_shuffle_f64x2(b, d, 0x88);
+        r[i + 4] = _mm512_shuffle_f64x2(a, c, 0xdd);
+        r[i + 6] = _mm512_shuffle_f64x2(b, d, 0xdd);
+    }
+}
+#endif
+
+#include "simd.h"

@@ -1,0 +1,68 @@
+/* neon.c: the kernel row for aarch64: the vectors, on which simd.h builds the functions. 32 registers of 128 bits hold
+ * 6 x 4 accumulators, four vectors of keys (or values) and a broadcast.
+ */
+#include "../kernel.h"
+#include "../real.h"
+
+#include <arm_neon.h>
+
+#define ROW ATTN_T(attn_neon)
+#define TILE_ROWS 6
+#define TILE_VECTORS 4
+
+#ifndef ATTN_DOUBLE
+#define LANES 4
+#define TILE_Q 96
+#define TILE_K 128
+typedef float32x4_t vec;
+static inline vec vec_zero(void) { return vdupq_n_f32(0); }
+static inline vec vec_set(real x) { return vdupq_n_f32(x); }
+static inline vec vec_load(const real *p) { return vld1q_f32(p); }
+static inline void vec_store(real *p, vec a) { vst1q_f32(p, a); }
+static inline vec vec_add(vec a, vec b) { return vaddq_f32(a, b); }
+static inline vec vec_sub(vec a, vec b) { return vsubq_f32(a, b); }
+static inline vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) { *acc = vec_fma(a, b, *acc); }
+static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+static inline vec vec_abs(vec a) { return vabsq_f32(a); }
+static inline vec vec_add_exponent(vec a, vec n) {
+    const int32x4_t shifted = vshlq_n_s32(vreinterpretq_s32_f32(n), 23);
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a), shifted));
+}
+static inline void vec_transpose(vec *r) {
+    const vec a = vtrn1q_f32(r[0], r[1]), b = vtrn2q_f32(r[0], r[1]);
+    const vec c = vtrn1q_f32(r[2], r[3]), d = vtrn2q_f32(r[2], r[3]);
+    r[0] = vcombine_f32(vget_low_f32(a), vget_low_f32(c));
+    r[1] = vcombine_f32(vget_low_f32(b), vget_low_f32(d));
+    r[2] = vcombine_f32(vget_high_f32(a), vget_high_f32(c));
+    r[3] = vcombine_f32(vget_high_f32(b), vget_high_f32(d));
+}
+#else
+#define LANES 2
+#define TILE_Q 48
+#define TILE_K 64
+typedef float64x2_t vec;
+static inline vec vec_zero(void) { return vdupq_n_f64(0); }
+static inline vec vec_set(real x) { return vdupq_n_f64(x); }
+static inline vec vec_load(const real *p) { return vld1q_f64(p); }
+static inline void vec_store(real *p, vec a) { vst1q_f64(p, a); }
+static inline vec vec_add(vec a, vec b) { return vaddq_f64(a, b); }
+static inline vec vec_sub(vec a, vec b) { return vsubq_f64(a, b); }
+static inline vec vec_mul(vec a, vec b) { return vmulq_f64(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f64(c, a, b); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) { *acc = vec_fma(a, b, *acc); }
+static inline vec vec_max(vec a, vec b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
+static inline vec vec_abs(vec a) { return vabsq_f64(a); }
+static inline vec vec_add_exponent(vec a, vec n) {
+    const int64x2_t shifted = vshlq_n_s64(vreinterpretq_s64_f64(n), 52);
+    return vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(a), shifted));
+}
+static inline void vec_transpose(vec *r) {
+    const vec a = vzip1q_f64(r[0], r[1]), b = vzip2q_f64(r[0], r[1]);
+    r[0] = a;
+    r[1] = b;
+}
+#endif
+
+#include "simd.h"

@@ -1,0 +1,198 @@
+/* portable.c: the last row of the kernel table: tile products by OpenBLAS, the rest in loops that compilers turn into
+ * vectors of whatever the CPU has. */
+#include "../blas.h"
+#include "../kernel.h"
+#include "../real.h"
+
+#include <string.h>
+
+#ifdef ATTN_DOUBLE
+#define GEMM attn_gemm_f64
+typedef uint64_t bits;
+#define SIGN_OFF (UINT64_MAX >> 1)
+#define LANES 8
+#else
+#define GEMM attn_gemm_f32
+typedef uint32_t bits;
+#define SIGN_OFF (UINT32_MAX >> 1)
+#define LANES 16
+#endif
+
+/* A tile of 64 x 128 keeps OpenBLAS near its best while its scores, keys and values stay in the level 2 cache. */
+#define TILE_Q 64
+#define TILE_K 128
+#define MIX_COLUMNS 64 /* of the output at once */
+/* A call of OpenBLAS costs about as much as this many multiply-adds in plain loops. */
+#define FEW_PRODUCTS 4096
+
+static bits bits_of(real x)
+{
+    bits b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+
+static real real_of(bits b)
+{
+    real x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+
+static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *packed)
+{
+    bits most = 0; /* magnitudes are ordered as their bits are, infinity and NaN last */
+    for (size_t first = 0; first < d; first += LANES) {
+        size_t end = d - first < LANES ? d : first + LANES;
+        for (size_t j = 0; j < n; j++) {
+            for (size_t c = first; c < end; c++) {
+                real x = k[j * stride + c];
+                bits size = bits_of(x) & SIGN_OFF;
+                most = size > most ? size : most;
+                packed[c * TILE_K + j] = x;
+            }
+        }
+    }
+    for (size_t c = 0; c < d && n < TILE_K; c++) memset(packed + c * TILE_K + n, 0, (TILE_K - n) * sizeof *packed);
+    return real_of(most);
+}
+
+static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s)
+{
+    if (rows > 2 && rows * d * TILE_K > FEW_PRODUCTS) {
+        GEMM(rows, TILE_K, d, q, q_stride, packed, TILE_K, false, 0, s, TILE_K);
+        return;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        real *row = s + i * TILE_K;
+        memset(row, 0, TILE_K * sizeof *row);
+        for (size_t c = 0; c < d; c++) {
+            real x = q[i * q_stride + c];
+            for (size_t j = 0; j < TILE_K; j++) row[j] += x * packed[c * TILE_K + j];
+        }
+    }
+}
+
+static real row_max(size_t n, const real *s)
+{
+    real most[LANES], result = s[0];
+    size_t whole = n / LANES * LANES;
+    for (size_t l = 0; l < LANES; l++) most[l] = s[0];
+    for (size_t j = 0; j < whole; j += LANES) {
+        for (size_t l = 0; l < LANES; l++) most[l] = s[j + l] > most[l] ? s[j + l] : most[l];
+    }
+    for (size_t l = 0; l < LANES; l++) result = most[l] > result ? most[l] : result;
+    for (size_t j = whole; j < n; j++) result = s[j] > result ? s[j] : result;
+    return result;
+}
+
+/* 2^x = 2^n 2^r, n the integer nearest x and r = x - n, |r| <= 1/2. 2^r = 1 + r h(r) with the h of simd.h. Without
+ * fused multiply-add the sum is done as (1 + r / 2) + r (h - 1/2), what rounding its first part lost being put back. For
+ * x <= 20; the error is under 1 ulp, and 2^n is exact. 2^(n + LIFT) is a normal number
+ * for every n: what is too small to be one is rounded once, by the last product. */
+#ifdef ATTN_DOUBLE
+#define ROUNDER 0x1.8p52 /* adding it leaves the nearest integer in the low bits */
+#define MANTISSA_BITS 52
+#define EXPONENT_BIAS 1023
+#define LEAST -1076.0 /* from here on the result is 0 */
+#define LIFT 128
+#define UNLIFT 0x1p-128
+static real exp2_tail(real r)
+{
+    real p = 0x1.e811937d64c24p-32;
+    p = p * r + 0x1.e61228b79147ep-28;
+    p = p * r + 0x1.b5260c3bc81ffp-24;
+    p = p * r + 0x1.62bfcd86b0d43p-20;
+    p = p * r + 0x1.ffcbfbf933a2ep-17;
+    p = p * r + 0x1.4309130c28c57p-13;
+    p = p * r + 0x1.5d87fe78b3b41p-10;
+    p = p * r + 0x1.3b2ab6fba110dp-7;
+    p = p * r + 0x1.c6b08d704a0d4p-5;
+    p = p * r + 0x1.ebfbdff82c59cp-3;
+    return p * r + 0x1.8b90bfbe8e7bcp-3; /* ln 2 - 1/2 */
+}
+#else
+#define ROUNDER 0x1.8p23F
+#define MANTISSA_BITS 23
+#define EXPONENT_BIAS 127
+#define LEAST -151.0F
+#define LIFT 64
+#define UNLIFT 0x1p-64F
+static real exp2_tail(real r)
+{
+    real p = 0x1.470b5ap-13F;
+    p = p * r + 0x1.5f721p-10F;
+    p = p * r + 0x1.3b2688p-7F;
+    p = p * r + 0x1.c6ae4ep-5F;
+    p = p * r + 0x1.ebfbe8p-3F;
+    return p * r + 0x1.8b90c8p-3F;
+}
+#endif
+
+static real exp2_of(real x)
+{
+    real within = x < LEAST ? LEAST : x; /* NaN stays NaN */
+    real shifted = within + ROUNDER, r = within - (shifted - ROUNDER);
+    real power = real_of((bits_of(shifted) + EXPONENT_BIAS + LIFT) << MANTISSA_BITS);
+    real half = (real)0.5 * r, sum = 1 + half, lost = half - (sum - 1);
+    return (sum + (r * exp2_tail(r) + lost)) * power * UNLIFT;
+}
+
+static real exp2_sum(size_t n, real *s, real factor, real shift)
+{
+    real sums[LANES] = {0}, sum = 0;
+    size_t whole = n / LANES * LANES;
+    for (size_t j = 0; j < n; j++) s[j] = exp2_of(s[j] * factor - shift);
+    for (size_t j = 0; j < whole; j += LANES) {
+        for (size_t l = 0; l < LANES; l++) sums[l] += s[j + l];
+    }
+    for (size_t l = 0; l < LANES; l++) sum += sums[l];
+    for (size_t j = whole; j < n; j++) sum += s[j];
+    return sum;
+}
+
+/* x (rows, columns) = p v */
+static void multiply(size_t rows, size_t n, size_t columns, const real *p, const real *v, size_t v_stride, real *x)
+{
+    if (rows > 2 && rows * columns * n > FEW_PRODUCTS) {
+        GEMM(rows, columns, n, p, TILE_K, v, v_stride, false, 0, x, columns);
+        return;
+    }
+    memset(x, 0, rows * columns * sizeof *x);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < n; j++) {
+            real weight = p[i * TILE_K + j];
+            for (size_t c = 0; c < columns; c++) x[i * columns + c] += weight * v[j * v_stride + c];
+        }
+    }
+}
+
+static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost)
+{
+    real x[TILE_Q * MIX_COLUMNS];
+    if (n == 0) return;
+    for (size_t first = 0; first < d; first += MIX_COLUMNS) {
+        size_t columns = d - first < MIX_COLUMNS ? d - first : MIX_COLUMNS;
+        multiply(rows, n, columns, p, v + first, v_stride, x);
+        for (size_t i = 0; i < rows; i++) {
+            real *sum = o + i * d + first, *error = lost + i * d + first;
+            for (size_t c = 0; c < columns; c++) {
+                real wanted = x[i * columns + c] - error[c], total = sum[c] + wanted;
+                error[c] = (total - sum[c]) - wanted;
+                sum[c] = total;
+            }
+        }
+    }
+}
+
+extern const ATTN_T(attn_ops) ATTN_T(attn_portable);
+const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
+    .tile_q = TILE_Q,
+    .tile_k = TILE_K,
+    .lanes = LANES,
+    .pack_keys = pack_keys,
+    .scores = scores,
+    .row_max = row_max,
+    .exp2_sum = exp2_sum,
+    .mix = mix,
+};

@@ -1,0 +1,300 @@
+/* simd.h: the functions of a kernel row, written once on top of the vectors of an instruction set.
+ *
+ * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with its
+ * vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
+ * and once for double. vec_max(a, b) must give b where one of the two is NaN, and vec_fma(a, b, c) = a * b + c must
+ * round once. vec_add_exponent(a, n) adds the low bits of n, read as an integer, to the exponent of a.
+ *
+ * The micro-kernel holds TILE_ROWS x TILE_VECTORS accumulators in registers and, for each step of the depth, loads
+ * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md tells what
+ * other shapes gave. Keys are packed in panels of PANEL neighbours: packed[(j / PANEL * d + c) * PANEL + j % PANEL], so
+ * that one panel is read from one end to the other.
+ */
+#include <math.h>
+#include <string.h>
+
+#define PANEL ((size_t)TILE_VECTORS * LANES)
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+_Static_assert(TILE_K % (TILE_VECTORS * LANES) == 0, "a tile of keys is made of whole panels");
+
+INLINE real vec_greatest(vec a) {
+    real lane[LANES], greatest;
+    vec_store(lane, a);
+    greatest = lane[0];
+    for (size_t i = 1; i < LANES; i++) greatest = lane[i] > greatest ? lane[i] : greatest;
+    return greatest;
+}
+
+INLINE real vec_sum(vec a) {
+    real lane[LANES];
+    vec_store(lane, a);
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++) lane[i] += lane[i + half];
+    return lane[0];
+}
+
+/* ---- the tile products ---- */
+
+/* One step: acc (rows, vectors) += a column of a (rows) times a row of b (vectors). `lower` is row 3 of a: two base
+ * registers and the stride reach all rows, where the compiler would keep a register for each. */
+INLINE void multiply_add(size_t rows, size_t vectors, const real *a, const real *lower, size_t a_stride, const real *b,
+                         vec *acc) {
+    vec row[TILE_VECTORS];
+    UNROLL
+    for (size_t j = 0; j < vectors; j++) row[j] = vec_load(b + j * LANES);
+    UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        const vec x = vec_set(i < 3 ? a[i * a_stride] : lower[(i - 3) * a_stride]);
+        UNROLL
+        for (size_t j = 0; j < vectors; j++) vec_accumulate(&acc[i * vectors + j], x, row[j]);
+    }
+}
+
+/* Keeps the compiler from knowing how `p` came about, and from moving loads across. */
+#define HIDE(p) __asm__ volatile("" : "+r"(p) : : "memory")
+
+/* acc (rows, vectors) = a (rows, depth) b (depth, vectors). `rows` and `vectors` are constants where this is inlined, so
+ * that acc is registers. Four steps a turn: fewer branches, of which the last is then foreseen. */
+INLINE void micro_kernel(size_t rows, size_t vectors, size_t depth, const real *a, size_t a_stride, const real *b,
+                         size_t b_stride, vec *acc) {
+    const real *lower = rows > 3 ? a + 3 * a_stride : a;
+    HIDE(lower);
+    UNROLL
+    for (size_t i = 0; i < rows * vectors; i++) acc[i] = vec_zero();
+    size_t t = 0;
+    for (; t + 4 <= depth; t += 4) {
+        UNROLL
+        for (size_t u = 0; u < 4; u++) {
+            multiply_add(rows, vectors, a + u, lower + u, a_stride, b, acc);
+            b += b_stride;
+            HIDE(b);
+        }
+        a += 4;
+        lower += 4;
+    }
+    for (; t < depth; t++, a++, lower++, b += b_stride) multiply_add(rows, vectors, a, lower, a_stride, b, acc);
+}
+
+/* The rows left are cut into blocks as even as can be: 7 = 4 + 3, since 6 + 1 would leave most registers unused. */
+INLINE size_t next_block(size_t rows_left) {
+    const size_t blocks = (rows_left + TILE_ROWS - 1) / TILE_ROWS;
+    return (rows_left + blocks - 1) / blocks;
+}
+
+/* `rows` (1 to TILE_ROWS) known at run time only -> a call in which it is a constant */
+#define WITH_CONSTANT_ROWS(rows, function, ...)                                                                        \
+    switch (rows) {                                                                                                    \
+    case 1: function(1, __VA_ARGS__); break;                                                                           \
+    case 2: function(2, __VA_ARGS__); break;                                                                           \
+    case 3: function(3, __VA_ARGS__); break;                                                                           \
+    case 4: function(4, __VA_ARGS__); break;                                                                           \
+    case 5: function(5, __VA_ARGS__); break;                                                                           \
+    default: function(6, __VA_ARGS__); break;                                                                          \
+    }
+
+_Static_assert(TILE_ROWS == 6, "WITH_CONSTANT_ROWS has a case for each number of rows");
+
+INLINE void score_block(size_t rows, size_t d, const real *q, size_t q_stride, const real *panel, real *s) {
+    vec acc[TILE_ROWS * TILE_VECTORS];
+    micro_kernel(rows, TILE_VECTORS, d, q, q_stride, panel, PANEL, acc);
+    UNROLL
+    for (size_t i = 0; i < rows * TILE_VECTORS; i++)
+        vec_store(s + i / TILE_VECTORS * TILE_K + i % TILE_VECTORS * LANES, acc[i]);
+}
+
+static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s) {
+    for (size_t i = 0, count; i < rows; i += count) {
+        count = next_block(rows - i);
+        for (size_t panel = 0; panel < TILE_K / PANEL; panel++)
+            WITH_CONSTANT_ROWS(count, score_block, d, q + i * q_stride, q_stride, packed + panel * d * PANEL,
+                               s + i * TILE_K + panel * PANEL)
+    }
+}
+
+/* Kahan's addition (CACM 8, 1965); it costs the FMA units nothing. */
+INLINE void add_compensated(vec x, real *sum, real *lost) {
+    const vec wanted = vec_sub(x, vec_load(lost)), before = vec_load(sum), after = vec_add(before, wanted);
+    vec_store(lost, vec_sub(vec_sub(after, before), wanted));
+    vec_store(sum, after);
+}
+
+INLINE void mix_block(size_t rows, size_t vectors, size_t n, size_t d, const real *p, const real *v, size_t v_stride,
+                      real *o, real *lost) {
+    vec acc[TILE_ROWS * TILE_VECTORS];
+    micro_kernel(rows, vectors, n, p, TILE_K, v, v_stride, acc);
+    UNROLL
+    for (size_t i = 0; i < rows * vectors; i++) {
+        const size_t at = i / vectors * d + i % vectors * LANES;
+        add_compensated(acc[i], o + at, lost + at);
+    }
+}
+
+static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost) {
+    for (size_t i = 0, count; i < rows; i += count) {
+        const real *weights = p + i * TILE_K;
+        size_t c = 0;
+        count = next_block(rows - i);
+        for (; c + PANEL <= d; c += PANEL)
+            WITH_CONSTANT_ROWS(count, mix_block, TILE_VECTORS, n, d, weights, v + c, v_stride, o + i * d + c,
+                               lost + i * d + c)
+        for (; c < d; c += LANES)
+            WITH_CONSTANT_ROWS(count, mix_block, 1, n, d, weights, v + c, v_stride, o + i * d + c, lost + i * d + c)
+    }
+}
+
+/* ---- packing ---- */
+
+/* |k| seen so far: its maximum, and zeros summed that become NaN with the first number that is not finite */
+typedef struct magnitude {
+    vec greatest, zeros;
+} magnitude;
+
+INLINE void magnitude_see(magnitude *m, vec k) {
+    m->greatest = vec_max(vec_abs(k), m->greatest);
+    m->zeros = vec_fma(k, vec_zero(), m->zeros);
+}
+
+/* LANES keys by columns [c, c + LANES) through a transposition in registers */
+INLINE void pack_square(const real *k, size_t stride, real *out, magnitude *m) {
+    vec r[LANES];
+    UNROLL
+    for (size_t i = 0; i < LANES; i++) {
+        r[i] = vec_load(k + i * stride);
+        magnitude_see(m, r[i]);
+    }
+    vec_transpose(r);
+    UNROLL
+    for (size_t i = 0; i < LANES; i++) vec_store(out + i * PANEL, r[i]);
+}
+
+/* up to LANES keys, column by column, zeros beyond the keys */
+INLINE void pack_columns(size_t n, size_t columns, const real *k, size_t stride, real *out, magnitude *m) {
+    for (size_t c = 0; c < columns; c++) {
+        real column[LANES] = {0};
+        for (size_t j = 0; j < n; j++) column[j] = k[j * stride + c];
+        const vec r = vec_load(column);
+        magnitude_see(m, r);
+        vec_store(out + c * PANEL, r);
+    }
+}
+
+static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *packed) {
+    magnitude m = {vec_zero(), vec_zero()};
+    for (size_t j = 0; j < TILE_K; j += LANES) {
+        real *out = packed + j / PANEL * d * PANEL + j % PANEL;
+        const size_t keys = n > j ? n - j < LANES ? n - j : LANES : 0;
+        size_t c = 0;
+        if (keys == LANES)
+            for (; c + LANES <= d; c += LANES) pack_square(k + j * stride + c, stride, out + c * PANEL, &m);
+        pack_columns(keys, d - c, keys ? k + j * stride + c : k, stride, out + c * PANEL, &m);
+    }
+    return vec_greatest(m.greatest) + vec_sum(m.zeros);
+}
+
+/* ---- softmax ---- */
+
+/* Loads n < LANES numbers, the rest of the vector being `filler` */
+INLINE vec load_part(size_t n, const real *s, real filler) {
+    real lane[LANES];
+    for (size_t i = 0; i < LANES; i++) lane[i] = i < n ? s[i] : filler;
+    return vec_load(lane);
+}
+
+static real row_max(size_t n, const real *s) {
+    vec greatest[2] = {vec_set((real)-INFINITY), vec_set((real)-INFINITY)};
+    size_t j = 0;
+    for (; j + 2 * LANES <= n; j += 2 * LANES) {
+        greatest[0] = vec_max(vec_load(s + j), greatest[0]);
+        greatest[1] = vec_max(vec_load(s + j + LANES), greatest[1]);
+    }
+    if (j + LANES <= n) greatest[0] = vec_max(vec_load(s + j), greatest[0]), j += LANES;
+    if (j < n) greatest[1] = vec_max(load_part(n - j, s + j, (real)-INFINITY), greatest[1]);
+    return vec_greatest(vec_max(greatest[0], greatest[1]));
+}
+
+/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that
+ * makes the greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for
+ * float by trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). n is rounded by adding 1.5 * 2^(bits of the
+ * fraction): the sum's low bits then hold n + EXP2_BIAS, which go straight into the exponent. The bias, taken off by a
+ * last multiplication, keeps the exponent in range where the result is subnormal, and that multiplication rounds it.
+ * At EXP2_LOWEST and below the result rounds to 0. */
+#ifndef ATTN_DOUBLE
+#define EXP2_LOWEST -151.0f
+#define EXP2_BIAS 64
+#define EXP2_UNBIAS 0x1p-64f
+#define EXP2_ROUND (0x1.8p23f + EXP2_BIAS)
+
+INLINE vec exp2_series(vec r) {
+    vec h = vec_fma(vec_set(0x1.470b5ap-13f), r, vec_set(0x1.5f721p-10f));
+    h = vec_fma(h, r, vec_set(0x1.3b2688p-7f));
+    h = vec_fma(h, r, vec_set(0x1.c6ae4ep-5f));
+    h = vec_fma(h, r, vec_set(0x1.ebfbe8p-3f));
+    return vec_fma(h, r, vec_set(0x1.62e432p-1f));
+}
+#else
+#define EXP2_LOWEST -1076.0
+#define EXP2_BIAS 128
+#define EXP2_UNBIAS 0x1p-128
+#define EXP2_ROUND (0x1.8p52 + EXP2_BIAS)
+
+INLINE vec exp2_series(vec r) {
+    const vec r2 = vec_mul(r, r), r4 = vec_mul(r2, r2);
+    const vec a = vec_fma(vec_set(0x1.c6b08d704a0d4p-5), r, vec_set(0x1.ebfbdff82c59cp-3));
+    const vec b = vec_fma(vec_set(0x1.5d87fe78b3b41p-10), r, vec_set(0x1.3b2ab6fba110dp-7));
+    const vec c = vec_fma(vec_set(0x1.ffcbfbf933a2ep-17), r, vec_set(0x1.4309130c28c57p-13));
+    const vec d = vec_fma(vec_set(0x1.b5260c3bc81ffp-24), r, vec_set(0x1.62bfcd86b0d43p-20));
+    const vec e = vec_fma(vec_set(0x1.e811937d64c24p-32), r, vec_set(0x1.e61228b79147ep-28));
+    const vec h = vec_fma(vec_fma(vec_fma(e, r2, d), r4, vec_fma(c, r2, b)), r2, a);
+    return vec_fma(h, r, vec_set(0x1.62e42fefa39efp-1));
+}
+#endif
+
+/* 2^x for x <= 20 */
+INLINE vec vec_exp2(vec x) {
+    x = vec_max(vec_set(EXP2_LOWEST), x);
+    const vec biased = vec_add(x, vec_set(EXP2_ROUND));
+    const vec r = vec_sub(x, vec_sub(biased, vec_set(EXP2_ROUND)));
+    const vec e = vec_fma(exp2_series(r), r, vec_set(1));
+    return vec_mul(vec_add_exponent(e, biased), vec_set(EXP2_UNBIAS));
+}
+
+static real exp2_sum(size_t n, real *s, real factor, real shift) {
+    const vec times = vec_set(factor), by = vec_set(shift);
+    vec sum[2] = {vec_zero(), vec_zero()};
+    size_t j = 0;
+    for (; j + 2 * LANES <= n; j += 2 * LANES) { /* two at once, so that the CPU finds one's work while another waits */
+        UNROLL
+        for (size_t u = 0; u < 2; u++) {
+            const vec e = vec_exp2(vec_sub(vec_mul(vec_load(s + j + u * LANES), times), by));
+            vec_store(s + j + u * LANES, e);
+            sum[u] = vec_add(sum[u], e);
+        }
+    }
+    for (size_t left; j < n; j += left) {
+        real lane[LANES];
+        left = n - j < LANES ? n - j : LANES;
+        const vec e = vec_exp2(vec_sub(vec_mul(load_part(left, s + j, (real)-INFINITY), times), by));
+        vec_store(lane, e);
+        memcpy(s + j, lane, left * sizeof *s);
+        sum[0] = vec_add(sum[0], e);
+    }
+    return vec_sum(vec_add(sum[0], sum[1]));
+}
+
+extern const ATTN_T(attn_ops) ROW;
+const ATTN_T(attn_ops) ROW = {
+    .tile_q = TILE_Q,
+    .tile_k = TILE_K,
+    .lanes = LANES,
+    .pack_keys = pack_keys,
+    .scores = scores,
+    .row_max = row_max,
+    .exp2_sum = exp2_sum,
+    .mix = mix,
+};

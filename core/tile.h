@@ -1,0 +1,93 @@
+/* tile.h: the pieces that a tile is made of, typed; fused.c and steps.c compose them (inside core/ only). */
+#ifndef ATTN_TILE_H
+#define ATTN_TILE_H
+
+#include "plan.h"
+#include "real.h"
+
+#ifdef ATTN_DOUBLE
+typedef attn_ops_f64 attn_ops;
+#else
+typedef attn_ops_f32 attn_ops;
+#endif
+
+/* The working memory of one slot. */
+typedef struct attn_scratch {
+    real *queries; /* (rows, d_k) */
+    real *keys;    /* (d_k, tile_k) */
+    real *values;  /* (tile_k, d_v_padded) */
+    real *gather;  /* (tile_k, d_k or d_v) */
+    real *scores;  /* (rows, tile_k) */
+    real *output;  /* (rows, d_v_padded): running sum of e v ... */
+    real *lost;    /* (rows, d_v_padded): ... and what its roundings added too much */
+    real *max;     /* (rows): what scores are shifted by; -infinity until an open key came */
+    real *sum;     /* (rows): running sum of e ... */
+    real *sum_lost; /* (rows): ... and its error */
+    double *mean;  /* (queries, tile_k): weights summed over heads */
+} attn_scratch;
+
+static inline const attn_ops *ATTN_T(attn_ops_of)(const attn_kernel *kernel)
+{
+#ifdef ATTN_DOUBLE
+    return &kernel->f64;
+#else
+    return &kernel->f32;
+#endif
+}
+
+attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
+
+/* false where scale or softcap alone rule the fast path out. */
+bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
+
+/* Copies the queries of `rows` to queries, (rows, d_k); marks the plan unsafe where one is too large. */
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *queries);
+
+/* Packs key tile `tile` of (batch, kv_head) to `packed`, (d_k, tile_k), zeros in place of keys that are blocked for
+ * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large. */
+void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather);
+/* The same for values, packed (tile_k, d_v_padded). */
+void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed);
+
+/* Where the packed tile stands: packed before, or packed now into scratch. */
+const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
+const real *ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
+
+/* One row of a tile, the keys [key, key + n): the steps from q.k to the softmax, each in place. */
+void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s);
+void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s);
+void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
+                           real *s);
+void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
+                            real *s);
+
+/* The softmax of a row, by parts. Its `exponents` are the masked scores, and a shift is a natural logarithm; but where
+ * plan->direct they are left at q.k, blocked cells -infinity, and a shift is a logarithm to base 2: scaling and the
+ * change of base are then one product inside the exponential. */
+void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n,
+                            bool mixed, real *s);
+/* The shift at which the greatest of n exponents gives 1; -infinity where all are blocked. */
+real ATTN_T(attn_peak)(const attn_plan *plan, size_t n, const real *s);
+/* Exponents -> e, blocked ones 0; returns their sum. */
+real ATTN_T(attn_exponentials)(const attn_plan *plan, size_t n, real *s, real shift);
+/* What e counted from shift `from` has to be multiplied by to count from `to`. */
+real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to);
+/* ln(sum * exp(shift)), the shift in the plan's base */
+real ATTN_T(attn_log_sum)(const attn_plan *plan, real shift, real sum);
+
+/* Row `row` of `rows`: where its maximum and sum are kept, two numbers. */
+real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row);
+
+/* The phases of a run; items of attn_pool_for, arg is the plan. */
+void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot);
+void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot);
+size_t ATTN_T(attn_cells_items)(const attn_plan *plan);
+void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot);
+size_t ATTN_T(attn_mean_items)(const attn_plan *plan);
+void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot);
+void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot);
+
+/* Computes again, slowly and without intermediate overflow, what `results` names. */
+attn_status ATTN_T(attn_careful)(attn_plan *plan, const attn_results *results, attn_fault *fault);
+
+#endif
