@@ -27,6 +27,11 @@ typedef struct api_budget {
     size_t limit;
 } api_budget;
 
+/* A library that the host uses, for /version. */
+typedef struct api_library {
+    const char *name, *version;
+} api_library;
+
 /* What the host (the server) answers for; any function may be NULL: ready, and no metrics (404). */
 typedef struct api_host {
     void *context;
@@ -34,6 +39,7 @@ typedef struct api_host {
     int (*readiness)(void *context);
     /* Prometheus text, malloc'd, length in *length; NULL: out of memory */
     char *(*metrics)(void *context, size_t *length);
+    const api_library *libraries; /* name NULL ends the list; NULL: none */
 } api_host;
 enum { API_READY, API_STARTING, API_DRAINING };
 
@@ -45,6 +51,7 @@ typedef struct api_service {
 } api_service;
 
 extern const char api_version[];         /* of the program, "1.0.0" */
+extern const char api_revision[];        /* of the source it was built from */
 extern const char api_jansson_version[]; /* of the library that is linked */
 
 /* ---- one request ------------------------------------------------------------------------------------------------ */

@@ -68,7 +68,6 @@ typedef struct api_error {
     bool has_pointer;
     char pointer[256]; /* RFC 6901, cut at a boundary of a token if longer */
     char detail[512];
-    char allow[64];    /* of a 405 */
     unsigned retry_after;
 } api_error;
 

@@ -15,6 +15,7 @@ typedef struct api_memory {
     struct api_chunk *chunks; /* the arena of small pieces */
     size_t held;         /* bytes charged */
     bool over_budget;    /* a NULL below came from the budget, not from malloc */
+    bool never_fits;     /* ... which would not have sufficed for this request alone either */
 } api_memory;
 
 void api_memory_init(api_memory *memory, api_budget *budget);

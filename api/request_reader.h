@@ -60,7 +60,8 @@ json_t *api_reader_finish(api_reader *reader, api_error *error);
 /* The value that skeleton integer `index` stands for; NULL where there is none (never in a skeleton of the reader). */
 api_value *api_reader_value(api_reader *reader, json_int_t index);
 
-/* The place in the document of member `name` of the top object (sub NULL) or of member `sub` of that member's object. */
+/* The place of a member of the top object, or of a member of its object: both counted from 0 in document order, which is
+ * the order of iteration of a jansson object; sub_index 0 where there is none. Places of values are counted alike. */
 api_place api_reader_place(const api_reader *reader, size_t member_index, size_t sub_index);
 
 /* ---- taking values: each once; on failure sets *error (pointer = prefix + place inside) and returns NULL/false ----- */
@@ -75,8 +76,9 @@ const char *api_dtype_name(api_dtype dtype);
  * (text) and then to the compute type; base64 bytes are `count` numbers of `declared`, little-endian. In place: the
  * array is the value's own memory, aligned to 64. Errors: wrong_type (booleans), out_of_range (a decimal, or F64 bits,
  * whose rounded value is infinite). NaN and infinities of tokens or bits pass; *finite tells whether there were none.
- * `elements` is the number of elements expected from the shape; another number is shape_mismatch (for base64:
- * wrong_type where the bytes are no multiple). A NaN is canonical quiet. prefix: "/q", "/q/data", "/q/base64". */
+ * base64 bytes that are no whole numbers are wrong_type; whether the count fits a shape is for the caller to check.
+ * A NaN is canonical quiet. `compute` is what the document's own "dtype" says, float32 without one; value->count stays
+ * as it was (bytes for base64). prefix: "/q", "/q/data", "/q/base64". */
 void *api_take_reals(api_reader *reader, api_value *value, attn_dtype compute, api_dtype declared, const char *prefix,
                      bool *finite, api_error *error);
 /* Elements as bytes 0 or 1: all booleans, or all numbers 0 or 1 (another number: out_of_range, its detail names

@@ -1,0 +1,36 @@
+/* request.h: a request and its life (inside api/ only). */
+#ifndef API_REQUEST_H
+#define API_REQUEST_H
+
+#include "api.h"
+#include "job.h"
+#include "problem.h"
+#include "routes.h"
+
+struct api_request {
+    api_service *service;
+    const api_route *route; /* NULL: unmatched */
+    api_method method;
+    bool refused;  /* decided before the end of the body: error is set */
+    bool prepared; /* the body has ended and was checked; ready: and can be computed */
+    bool ready;
+    uint64_t received; /* bytes of the body */
+    api_memory memory;
+    api_reader *reader; /* NULL where the body is of no use */
+    json_t *root;       /* the skeleton */
+    api_job job;
+    atomic_int cancel_reason;
+    atomic_bool cancelled;
+    api_error error;
+    const char *allow, *accept_encoding; /* headers that an error needs; NULL: none */
+    char *metrics;                       /* the host's text, malloc'd */
+    api_trace trace;
+    api_response response;
+    char timing[160]; /* Server-Timing */
+    char problem[];   /* API_PROBLEM_TEXT bytes, for an error's document or a short reply */
+};
+
+/* Answers an info route (GET or HEAD) into request->response; error set where there is no 200. */
+void api_info_answer(api_request *request);
+
+#endif

@@ -1,0 +1,29 @@
+/* routes.h: the paths of the service and the methods of each (inside api/ only). */
+#ifndef API_ROUTES_H
+#define API_ROUTES_H
+
+#include "api.h"
+#include "error.h"
+#include "fields.h"
+
+typedef enum api_info { API_HEALTHZ, API_READYZ, API_VERSION, API_METRICS, API_OPENAPI } api_info;
+
+typedef struct api_route {
+    const char *path;
+    const char *allow; /* the value of Allow */
+    bool computes;     /* POST to an endpoint; else GET and HEAD of an info */
+    api_endpoint endpoint;
+    api_info info;
+    const char *type, *subtype; /* media type of a 200 */
+    const char *content_type;
+} api_route;
+
+/* NULL: no such path */
+const api_route *api_route_find(const char *path);
+
+typedef enum api_method { API_GET, API_HEAD, API_POST, API_OPTIONS, API_OTHER_METHOD, API_UNKNOWN_METHOD } api_method;
+api_method api_method_of(const char *name);
+/* true for a method that the route answers, OPTIONS included */
+bool api_route_allows(const api_route *route, api_method method);
+
+#endif

@@ -1,0 +1,86 @@
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void api_text_init(api_short_text *text, char *buffer, size_t capacity) {
+    *text = (api_short_text){.start = buffer, .capacity = capacity};
+}
+
+static bool add_bytes(api_short_text *text, const char *bytes, size_t length, size_t spare) {
+    if (text->full || text->length + length + spare > text->capacity) {
+        text->full = true;
+        return false;
+    }
+    memcpy(text->start + text->length, bytes, length);
+    text->length += length;
+    return true;
+}
+
+void api_text_add(api_short_text *text, const char *string) { add_bytes(text, string, strlen(string), 0); }
+
+void api_text_add_unsigned(api_short_text *text, unsigned long long number) {
+    char digits[24], *first = digits + sizeof digits - 1;
+    *first = '\0';
+    do *--first = (char)('0' + number % 10);
+    while (number /= 10);
+    api_text_add(text, first);
+}
+
+/* Bytes of the well-formed UTF-8 character at `s` (RFC 3629, section 4), 0 where there is none. */
+static size_t utf8_length(const unsigned char *s) {
+    if (s[0] < 0x80) return 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    const size_t length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    unsigned char low = 0x80, high = 0xbf;
+    if (s[0] == 0xe0) low = 0xa0;
+    if (s[0] == 0xed) high = 0x9f;
+    if (s[0] == 0xf0) low = 0x90;
+    if (s[0] == 0xf4) high = 0x8f;
+    if (s[1] < low || s[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    return length;
+}
+
+void api_text_add_string(api_short_text *text, const char *string) {
+    if (!add_bytes(text, "\"", 1, 1)) return;
+    while (*string) {
+        char escaped[8];
+        const unsigned char c = (unsigned char)*string;
+        size_t length = utf8_length((const unsigned char *)string), wide = length;
+        if (length == 0) {
+            length = wide = 1;
+            escaped[0] = '?';
+        } else if (c == '"' || c == '\\') {
+            escaped[0] = '\\';
+            escaped[1] = (char)c;
+            wide = 2;
+        } else if (c < 0x20 || c == 0x7f) {
+            wide = (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        } else {
+            memcpy(escaped, string, length);
+        }
+        if (!add_bytes(text, escaped, wide, 1)) break;
+        string += length;
+    }
+    text->start[text->length++] = '"'; /* its place was kept free */
+}
+
+void api_text_make_utf8(char *string) {
+    for (char *s = string; *s;) {
+        const size_t length = utf8_length((const unsigned char *)s);
+        if (length != 0) {
+            s += length;
+            continue;
+        }
+        /* a lead byte whose continuation bytes end with the string was cut */
+        const char *rest = s + 1;
+        while (((unsigned char)*rest & 0xc0) == 0x80) rest++;
+        if (*rest == '\0' && (unsigned char)*s >= 0xc2 && rest - s < 4) {
+            *s = '\0';
+            return;
+        }
+        *s++ = '?';
+    }
+}
