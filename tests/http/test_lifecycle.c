@@ -1,0 +1,319 @@
+/* test_lifecycle.c: starting, the command line, `call`, `health`, and stopping. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "case.h"
+
+#define SMALL "{\"q\":[[0]],\"k\":[[0]],\"v\":[[1]]}"
+
+/* The log is written by a thread of its own: waits for the word, at most a second. */
+static void expect_logged(const daemon_process *daemon, const char *word) {
+    for (const double end = now() + 1;; sleep_seconds(0.01)) {
+        char *log = daemon_log(daemon);
+        const bool found = strstr(log, word) != NULL, late = now() > end;
+        if (late) CHECK(found, "the log does not speak of %s: %.500s", word, log);
+        free(log);
+        if (found || late) return;
+    }
+}
+
+static void test_the_ready_line(void) {
+    char want[64];
+    snprintf(want, sizeof want, "listening on http://127.0.0.1:%d", shared.port);
+    CHECK(!strcmp(shared.line, want), "\"%s\", expected \"%s\"", shared.line, want);
+    expect_logged(&shared, "kernel");
+}
+
+static size_t lines_of(const char *text) {
+    size_t lines = 0;
+    for (; *text; text++) lines += *text == '\n';
+    return lines;
+}
+
+static void test_bad_values_exit_2(void) {
+    static const char *const rows[][4] = {
+        {"--port", "99999"},
+        {"--port", "x"},
+        {"--port", "-1"},
+        {"--port"},
+        {"--threads", "0"},
+        {"--threads", "two"},
+        {"--max-body", "many"},
+        {"--max-body", "-5"},
+        {"--kernel", "no-such-kernel"},
+        {"--log-level", "loud"},
+        {"--prot", "0"},
+        {"--no-such-flag"},
+        {"nonsense"},
+        {"call"},
+        {"call", "nothing"},
+        {"--io-threads", "0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        command_result result = command_run(rows[i], "", 0);
+        CHECK(result.status == 2, "%s %s: status %d", rows[i][0], rows[i][1] ? rows[i][1] : "", result.status);
+        CHECK(!*result.output, "%s: stdout %.100s", rows[i][0], result.output);
+        CHECK(lines_of(result.errors) == 1 && !strncmp(result.errors, "attentiond: ", 12), "%s: stderr %.300s",
+              rows[i][0], result.errors);
+        command_free(&result);
+    }
+    command_result result = command_run((const char *const[]){"--prot", "0", NULL}, "", 0);
+    CHECK(strstr(result.errors, "--port"), "the nearest flag is not named: %s", result.errors);
+    command_free(&result);
+}
+
+static void test_environment(void) {
+    setenv("ATTENTIOND_MAX_BODY", "10", 1);
+    daemon_process daemon;
+    if (CHECK(daemon_start(&daemon, NULL), "no daemon")) {
+        http_reply reply = http_post_to(daemon.port, "/attention", SMALL);
+        CHECK(reply.status == 413, "the environment was not read: %d", reply.status);
+        http_free(&reply);
+        daemon_stop(&daemon, SIGTERM, NULL);
+    }
+    if (CHECK(daemon_start(&daemon, (const char *const[]){"--max-body", "1KiB", NULL}), "no daemon")) {
+        http_reply reply = http_post_to(daemon.port, "/attention", SMALL);
+        CHECK(reply.status == 200, "the flag does not win: %d", reply.status);
+        http_free(&reply);
+        daemon_stop(&daemon, SIGTERM, NULL);
+    }
+    setenv("ATTENTIOND_MAX_BODY", "many", 1);
+    command_result result = command_run((const char *const[]){"--port", "0", NULL}, "", 0);
+    CHECK(result.status == 2 && strstr(result.errors, "ATTENTIOND_MAX_BODY"), "status %d: %s", result.status,
+          result.errors);
+    command_free(&result);
+    unsetenv("ATTENTIOND_MAX_BODY");
+}
+
+static void test_a_port_that_is_taken_exits_1(void) {
+    char port[16];
+    snprintf(port, sizeof port, "%d", shared.port);
+    command_result result = command_run((const char *const[]){"--port", port, NULL}, "", 0);
+    CHECK(result.status == 1, "status %d", result.status);
+    CHECK(strstr(result.errors, port), "stderr does not name the port: %s", result.errors);
+    CHECK(!*result.output, "stdout: %s", result.output);
+    command_free(&result);
+}
+
+static void test_help_and_version(void) {
+    static const char *const words[] = {"--host",          "--port",   "--threads",   "--io-threads",
+                                        "--max-body",      "--kernel", "--log-level", "--max-memory",
+                                        "ATTENTIOND_PORT", "8080",     "127.0.0.1",   "256"};
+    command_result help = command_run((const char *const[]){"--help", NULL}, "", 0);
+    CHECK(help.status == 0 && !*help.errors, "--help: %d %s", help.status, help.errors);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        CHECK(strstr(help.output, words[i]), "--help does not speak of %s", words[i]);
+    command_free(&help);
+    command_result version = command_run((const char *const[]){"--version", NULL}, "", 0);
+    char *number = file_read("VERSION", NULL);
+    CHECK(version.status == 0 && !*version.errors, "--version: %d %s", version.status, version.errors);
+    if (number) number[strcspn(number, "\n")] = 0;
+    static const char *const parts[] = {"microhttpd", "jansson", "OpenBLAS"};
+    CHECK(number && strstr(version.output, number), "--version: %s", version.output);
+    for (size_t i = 0; i < 3; i++) CHECK(strcasestr(version.output, parts[i]), "--version lacks %s", parts[i]);
+    free(number);
+    command_free(&version);
+}
+
+static void test_call(void) {
+    static const struct {
+        const char *endpoint, *body, *code;
+        int status;
+    } rows[] = {
+        {"attention", SMALL, NULL, 0},
+        {"mha", "{\"x\":[[1]],\"w_q\":[[1]],\"w_k\":[[1]],\"w_v\":[[1]],\"num_heads\":1}", NULL, 0},
+        {"attention", "", "invalid_json", 1},
+        {"attention", "{}", "missing_field", 1},
+        {"mha", SMALL, "unknown_field", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        command_result result =
+            command_run((const char *const[]){"call", rows[i].endpoint, NULL}, rows[i].body, strlen(rows[i].body));
+        json_t *json = json_loadb(result.output, result.length, 0, NULL);
+        CHECK(result.status == rows[i].status, "call %zu: status %d: %s", i, result.status, result.errors);
+        CHECK(json_is_object(json), "call %zu: %.200s", i, result.output);
+        if (rows[i].code) {
+            const char *code = json_string_value(json_object_get(json, "code"));
+            CHECK(code && !strcmp(code, rows[i].code), "call %zu: %.200s", i, result.output);
+        } else
+            CHECK(json_object_get(json, "output"), "call %zu: %.200s", i, result.output);
+        json_decref(json);
+        command_free(&result);
+    }
+}
+
+/* The same bytes come by socket and by call. */
+static void test_call_gives_the_bytes_of_the_service(void) {
+    static const char body[] = "{\"q\":[[0.1,2],[3,0.7]],\"k\":[[1,2],[0.3,4]],\"v\":[[1,0.9],[0.2,1]],\"trace\":true}";
+    http_reply reply = http_post("/attention", body);
+    command_result result = command_run((const char *const[]){"call", "attention", NULL}, body, strlen(body));
+    json_t *a = json_loadb(reply.body, reply.length, 0, NULL), *b = json_loadb(result.output, result.length, 0, NULL);
+    CHECK(a && json_equal(a, b), "service %.300s, call %.300s", reply.body, result.output);
+    json_decref(a);
+    json_decref(b);
+    command_free(&result);
+    http_free(&reply);
+}
+
+static void test_health(void) {
+    char port[16];
+    snprintf(port, sizeof port, "%d", shared.port);
+    command_result result = command_run((const char *const[]){"health", "--port", port, NULL}, "", 0);
+    CHECK(result.status == 0, "health of a running daemon: %d %s", result.status, result.errors);
+    command_free(&result);
+    daemon_process daemon;
+    CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
+    snprintf(port, sizeof port, "%d", daemon.port);
+    daemon_stop(&daemon, SIGTERM, NULL);
+    result = command_run((const char *const[]){"health", "--port", port, NULL}, "", 0);
+    CHECK(result.status == 1, "health of no daemon: %d", result.status);
+    command_free(&result);
+}
+
+static void test_an_idle_daemon_is_gone_at_once(void) {
+    static const int signals[] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < 2; i++) {
+        daemon_process daemon;
+        wire_link wire;
+        double seconds;
+        CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
+        CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect"); /* an idle connection must not hold it up */
+        wire_print(&wire, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        http_reply reply = wire_reply(&wire, 5, false);
+        CHECK(reply.status == 200, "status %d", reply.status);
+        http_free(&reply);
+        const int status = daemon_stop(&daemon, signals[i], &seconds);
+        CHECK(status == 0, "signal %d: exit status %d", signals[i], status);
+        CHECK(seconds < 2, "signal %d: gone after %g s", signals[i], seconds);
+        wire_close(&wire);
+    }
+}
+
+static void test_a_drain_answers_what_is_in_flight(void) {
+    enum { POSTS = 12 };
+    static const char *const flags[] = {"--drain-timeout", "60s", NULL};
+    daemon_process daemon;
+    wire_link wires[POSTS], probe, upload, late;
+    text_buffer text = heavy_post(15000);
+    CHECK_FATAL(daemon_start(&daemon, flags), "no daemon");
+    CHECK_FATAL(wire_open(&probe, daemon.port) && wire_open(&upload, daemon.port), "cannot connect");
+    wire_print(&upload, "POST /attention HTTP/1.1\r\nHost: x\r\nContent-Length: 31\r\n\r\n{");
+    for (size_t i = 0; i < POSTS; i++) {
+        CHECK_FATAL(wire_open(&wires[i], daemon.port), "cannot connect");
+        wire_send(&wires[i], text.bytes, text.length);
+    }
+    wire_print(&probe, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_reply reply = wire_reply(&probe, 5, false);
+    CHECK(reply.status == 200, "healthz %d", reply.status);
+    http_free(&reply);
+    sleep_seconds(0.3);
+    kill(daemon.pid, SIGTERM);
+    sleep_seconds(0.1);
+    CHECK(!wire_open(&late, daemon.port), "a new connection was taken");
+    wire_print(&upload, &SMALL[1]);
+    reply = wire_reply(&upload, 30, false);
+    CHECK(reply.status == 200, "an upload under way: %d", reply.status);
+    http_free(&reply);
+    for (size_t i = 0; i < POSTS; i++) {
+        char value[512];
+        reply = wire_reply(&wires[i], 60, false);
+        CHECK(reply.status == 200, "request %zu: %d %.200s", i, reply.status, reply.body ? reply.body : "");
+        CHECK(reply.status == 0 || (http_header(&reply, "Connection", value) && !strcasecmp(value, "close")),
+              "request %zu: Connection: %s", i, value);
+        http_free(&reply);
+        wire_close(&wires[i]);
+    }
+    const int status = daemon_stop(&daemon, 0, NULL);
+    CHECK(status == 0, "exit status %d", status);
+    wire_close(&upload);
+    wire_close(&probe);
+    text_free(&text);
+}
+
+static void test_unready_during_the_drain_delay(void) {
+    static const char *const flags[] = {"--drain-delay", "1s", NULL};
+    daemon_process daemon;
+    CHECK_FATAL(daemon_start(&daemon, flags), "no daemon");
+    kill(daemon.pid, SIGTERM);
+    sleep_seconds(0.1);
+    http_reply ready = http_send(NULL, daemon.port, &(http_request){.method = "GET", .path = "/readyz"});
+    expect_problem(&ready, 503, "shutting_down|not_ready", NULL, "readyz while draining");
+    CHECK(healthy(daemon.port), "healthz must stay 200");
+    http_reply post = http_post_to(daemon.port, "/attention", SMALL);
+    CHECK(post.status == 200, "accept and serve as before: %d", post.status);
+    http_free(&ready);
+    http_free(&post);
+    CHECK(daemon_stop(&daemon, 0, NULL) == 0, "exit status");
+}
+
+static void test_the_drain_time_out(void) {
+    static const char *const flags[] = {"--drain-timeout", "500ms", NULL};
+    daemon_process daemon;
+    wire_link wire;
+    double seconds;
+    text_buffer text = heavy_post(400000);
+    CHECK_FATAL(daemon_start(&daemon, flags), "no daemon");
+    CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect");
+    wire_send(&wire, text.bytes, text.length);
+    sleep_seconds(0.3);
+    kill(daemon.pid, SIGTERM);
+    http_reply reply = wire_reply(&wire, 10, false);
+    expect_problem(&reply, 503, "shutting_down", NULL, "cancelled by the drain");
+    http_free(&reply);
+    CHECK(daemon_stop(&daemon, 0, &seconds) == 0, "exit status");
+    CHECK(seconds < 5, "gone %g s later", seconds);
+    wire_close(&wire);
+    text_free(&text);
+}
+
+static void test_a_second_signal_ends_at_once(void) {
+    daemon_process daemon;
+    wire_link wire;
+    text_buffer text = heavy_post(400000);
+    CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
+    CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect");
+    wire_send(&wire, text.bytes, text.length);
+    sleep_seconds(0.3);
+    kill(daemon.pid, SIGTERM);
+    sleep_seconds(0.2);
+    double seconds;
+    const int status = daemon_stop(&daemon, SIGTERM, &seconds);
+    CHECK(status == 128 + SIGTERM && seconds < 1, "status %d after %g s", status, seconds);
+    wire_close(&wire);
+    text_free(&text);
+}
+
+static void test_every_supported_kernel_can_be_forced(void) {
+    daemon_process daemon;
+    CHECK_FATAL(daemon_start(&daemon, (const char *const[]){"--kernel", "portable", NULL}), "no daemon");
+    http_reply reply = http_send(NULL, daemon.port, &(http_request){.method = "GET", .path = "/version"});
+    CHECK(reply.body && strstr(reply.body, "\"portable\""), "%s", reply.body);
+    http_free(&reply);
+    expect_logged(&daemon, "portable");
+    CHECK(daemon_stop(&daemon, SIGTERM, NULL) == 0, "exit status");
+}
+
+int main(int argc, char **argv) {
+    static const check_test tests[] = {
+        CHECK_TEST(test_the_ready_line),
+        CHECK_TEST(test_bad_values_exit_2),
+        CHECK_TEST(test_environment),
+        CHECK_TEST(test_a_port_that_is_taken_exits_1),
+        CHECK_TEST(test_help_and_version),
+        CHECK_TEST(test_call),
+        CHECK_TEST(test_call_gives_the_bytes_of_the_service),
+        CHECK_TEST(test_health),
+        CHECK_TEST(test_an_idle_daemon_is_gone_at_once),
+        CHECK_TEST(test_a_drain_answers_what_is_in_flight),
+        CHECK_TEST(test_unready_during_the_drain_delay),
+        CHECK_TEST(test_the_drain_time_out),
+        CHECK_TEST(test_a_second_signal_ends_at_once),
+        CHECK_TEST(test_every_supported_kernel_can_be_forced),
+    };
+    return shared_main(argc, argv, tests, sizeof tests / sizeof *tests, NULL);
+}

@@ -1,0 +1,198 @@
+/* kernel_checks.h: the checks of one kernel row for one number type; test_kernels.c includes it for float and for
+ * double, with REAL, OPS (the row's type), UNIT (half the type's epsilon: the relative error of one rounding) and
+ * T(name) defined.
+ *
+ * Every buffer is allocated at its exact size, so that AddressSanitizer sees a read or write one place too far.
+ * Sums of t terms may be done in any order, with or without fused multiply-add: their error is within
+ * t * UNIT * sum of |terms| to first order (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2);
+ * (t + 1) covers the second order at these sizes. */
+
+static REAL *T(buffer)(size_t count) {
+    REAL *numbers = calloc(count ? count : 1, sizeof *numbers);
+    if (!numbers) abort();
+    for (size_t i = 0; i < count; i++) numbers[i] = (REAL)check_random_normal();
+    return numbers;
+}
+
+static REAL *T(aligned_buffer)(size_t count) {
+    REAL *numbers = aligned_alloc(64, (count * sizeof *numbers + 63) / 64 * 64);
+    if (!numbers) abort();
+    for (size_t i = 0; i < count; i++) numbers[i] = (REAL)NAN; /* shows what is left unwritten */
+    return numbers;
+}
+
+/* Packs n keys and multiplies them by q: against plain loops in double. */
+static void T(check_scores)(const char *row, const OPS *ops, size_t rows, size_t n, size_t d, size_t gap) {
+    const size_t stride = d + gap;
+    REAL *q = T(buffer)((rows - 1) * stride + d), *k = T(buffer)(n ? (n - 1) * stride + d : 0);
+    REAL *packed = T(aligned_buffer)(ops->tile_k * d), *s = T(aligned_buffer)(rows * ops->tile_k);
+    const REAL greatest = ops->pack_keys(n, d, k, stride, packed);
+    REAL expected_greatest = 0;
+    for (size_t j = 0; j < n; j++)
+        for (size_t c = 0; c < d; c++)
+            if (fabs((double)k[j * stride + c]) > (double)expected_greatest)
+                expected_greatest = (REAL)fabs((double)k[j * stride + c]);
+    CHECK(greatest == expected_greatest, "%s: greatest key %g, expected %g", row, (double)greatest,
+          (double)expected_greatest);
+    ops->scores(rows, d, q, stride, packed, s);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < ops->tile_k; j++) {
+            long double sum = 0, size = 0;
+            for (size_t c = 0; j < n && c < d; c++) {
+                const long double term = (long double)q[i * stride + c] * (long double)k[j * stride + c];
+                sum += term;
+                size += fabsl(term);
+            }
+            const REAL got = s[i * ops->tile_k + j];
+            CHECK(fabsl((long double)got - sum) <= (long double)(d + 1) * UNIT * size,
+                  "%s: rows %zu n %zu d %zu: score (%zu, %zu) is %.9g, expected %.9Lg", row, rows, n, d, i, j,
+                  (double)got, sum);
+        }
+    free(q);
+    free(k);
+    free(packed);
+    free(s);
+}
+
+/* With q = a unit vector each score is a number of k, to the bit: which shows the packing itself. */
+static void T(check_packing)(const char *row, const OPS *ops, size_t n, size_t d) {
+    REAL *k = T(buffer)(n * d), *q = T(buffer)(d);
+    REAL *packed = T(aligned_buffer)(ops->tile_k * d), *s = T(aligned_buffer)(ops->tile_k);
+    ops->pack_keys(n, d, k, d, packed);
+    for (size_t c = 0; c < d; c++) {
+        memset(q, 0, d * sizeof *q);
+        q[c] = 1;
+        ops->scores(1, d, q, d, packed, s);
+        for (size_t j = 0; j < ops->tile_k; j++)
+            CHECK(s[j] == (j < n ? k[j * d + c] : 0), "%s: n %zu d %zu: key %zu, column %zu", row, n, d, j, c);
+    }
+    const REAL odd[] = {(REAL)NAN, (REAL)INFINITY, -(REAL)INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t at = check_random_below(n * d);
+        const REAL before = k[at];
+        k[at] = odd[i];
+        const REAL greatest = ops->pack_keys(n, d, k, d, packed);
+        CHECK(!isfinite(greatest), "%s: n %zu d %zu: %g at %zu unseen", row, n, d, (double)odd[i], at);
+        k[at] = before;
+    }
+    free(k);
+    free(q);
+    free(packed);
+    free(s);
+}
+
+/* The sum of two products, since what the first addition lost is taken off with the second. Beside the products' own
+ * errors the compensated sum is off by 2 * UNIT of its size (Higham, section 4.3). */
+static void T(check_mix)(const char *row, const OPS *ops, size_t rows, size_t n, size_t vectors, size_t gap) {
+    const size_t d = vectors * ops->lanes, stride = d + gap;
+    REAL *p = T(buffer)(rows * ops->tile_k), *v = T(buffer)(n ? (n - 1) * stride + d : 0);
+    REAL *o = T(buffer)(rows * d), *before = T(buffer)(rows * d), *lost = calloc(rows * d, sizeof *lost);
+    if (!lost) abort();
+    for (size_t i = 0; i < rows * d; i++) o[i] = before[i] *= 1000;
+    ops->mix(rows, n, d, p, v, stride, o, lost);
+    ops->mix(rows, n, d, p, v, stride, o, lost);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < d; c++) {
+            long double sum = 0, size = 0;
+            for (size_t j = 0; j < n; j++) {
+                const long double term = (long double)p[i * ops->tile_k + j] * (long double)v[j * stride + c];
+                sum += 2 * term;
+                size += 2 * fabsl(term);
+            }
+            const long double start = (long double)before[i * d + c], end = (long double)o[i * d + c];
+            const long double got = end - start - (long double)lost[i * d + c]; /* end - start comes first: exact */
+            CHECK(fabsl(got - sum) <= UNIT * ((long double)(n + 1) * size + UNIT * 8 * (size + fabsl(start))),
+                  "%s: rows %zu n %zu d %zu: output (%zu, %zu) grew by %.9Lg, expected %.9Lg", row, rows, n, d, i, c,
+                  got, sum);
+            CHECK(fabsl((long double)lost[i * d + c]) <= 2 * UNIT * fabsl(end), "%s: too much lost", row);
+        }
+    free(p);
+    free(v);
+    free(o);
+    free(before);
+    free(lost);
+}
+
+static void T(check_row_max)(const char *row, const OPS *ops, size_t n) {
+    REAL *s = T(buffer)(n);
+    for (size_t at = 0; at < n; at++) {
+        const REAL before = s[at];
+        s[at] = (REAL)100;
+        CHECK(ops->row_max(n, s) == 100, "%s: n %zu: maximum at %zu unseen", row, n, at);
+        s[at] = before;
+    }
+    for (size_t i = 0; i < n; i++) s[i] = -(REAL)INFINITY;
+    CHECK(ops->row_max(n, s) == -(REAL)INFINITY, "%s: n %zu: all -infinity", row, n);
+    s[n - 1] = -(REAL)1e30;
+    CHECK(ops->row_max(n, s) == -(REAL)1e30, "%s: n %zu: one finite", row, n);
+    free(s);
+}
+
+/* |got - exact| in units of the last place of exact, whose exponent is no less than that of the subnormal numbers */
+static long double T(ulps)(REAL got, long double exact) {
+    int exponent;
+    frexpl(exact, &exponent);
+    const int last = exponent - DIGITS < LEAST_EXPONENT ? LEAST_EXPONENT : exponent - DIGITS;
+    return fabsl((long double)got - exact) / ldexpl(1, last);
+}
+
+/* Applies exp2_sum to n numbers and gives the worst error in ulp; the sum is checked too. */
+static long double T(exp2_error)(const char *row, const OPS *ops, size_t n, const REAL *x, REAL factor, REAL shift,
+                                 REAL *s) {
+    long double worst = 0, sum = 0;
+    memcpy(s, x, n * sizeof *s);
+    const REAL got = ops->exp2_sum(n, s, factor, shift);
+    for (size_t i = 0; i < n; i++) {
+        const REAL scaled = x[i] * factor, shifted = scaled - shift;
+        const long double error = T(ulps)(s[i], WIDE_EXP2(shifted));
+        if (!(error <= worst)) worst = error;
+        CHECK(error <= 1, "%s: 2^%a is %a, off by %Lg ulp", row, (double)shifted, (double)s[i], error);
+        sum += (long double)s[i];
+    }
+    CHECK(fabsl((long double)got - sum) <= (long double)n * UNIT * sum, "%s: n %zu: sum %.9g, expected %.9Lg", row, n,
+          (double)got, sum);
+    return worst;
+}
+
+static void T(check_exp2)(const char *row, const OPS *ops, size_t n) {
+    REAL *x = T(buffer)(n), *s = T(buffer)(n);
+    for (size_t i = 0; i < n; i++) x[i] = -(REAL)fabs(4 * check_random_normal());
+    T(exp2_error)(row, ops, n, x, 1, 0, s);
+    T(exp2_error)(row, ops, n, x, (REAL)0.18, (REAL)1.25, s);
+    for (size_t i = 0; i < n; i++) x[i] = check_random_below(2) ? -(REAL)INFINITY : 3;
+    memcpy(s, x, n * sizeof *s);
+    REAL count = ops->exp2_sum(n, s, 2, 6), open = 0;
+    for (size_t i = 0; i < n; i++) {
+        CHECK(s[i] == (x[i] == 3 ? 1 : 0), "%s: n %zu: 2^(2 * %g - 6) is %g", row, n, (double)x[i], (double)s[i]);
+        open += s[i];
+    }
+    CHECK(count == open, "%s: n %zu: sum %g of %g ones", row, n, (double)count, (double)open);
+    x[n - 1] = (REAL)NAN;
+    memcpy(s, x, n * sizeof *s);
+    count = ops->exp2_sum(n, s, 1, 0);
+    CHECK(isnan(count) && isnan(s[n - 1]), "%s: n %zu: NaN is lost", row, n);
+    free(x);
+    free(s);
+}
+
+static void T(check_sizes)(const char *row, const OPS *ops) {
+    const size_t most = 2 * ops->lanes + 1;
+    for (size_t size = 1; size <= most; size++) {
+        T(check_row_max)(row, ops, size);
+        T(check_exp2)(row, ops, size);
+        T(check_packing)(row, ops, size, most + 1 - size);
+        T(check_scores)(row, ops, 1 + size % 7, size, size, size % 3);
+        T(check_scores)(row, ops, size, ops->tile_k - size, 3 * size, 0);
+        T(check_mix)(row, ops, size, size, 1 + size % 5, size % 3);
+    }
+    for (size_t rows = 1; rows <= 13; rows++) {
+        T(check_scores)(row, ops, rows, ops->tile_k, 64, 0);
+        T(check_mix)(row, ops, rows, ops->tile_k, rows, 0);
+    }
+    T(check_scores)(row, ops, 3, 0, 5, 0);
+    T(check_mix)(row, ops, 3, 0, 2, 0);
+    T(check_scores)(row, ops, ops->tile_q, ops->tile_k, 40, 2);
+    T(check_mix)(row, ops, ops->tile_q, ops->tile_k - 1, 4, 1);
+    T(check_row_max)(row, ops, ops->tile_k);
+    T(check_exp2)(row, ops, ops->tile_k);
+}

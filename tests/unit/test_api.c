@@ -1,0 +1,230 @@
+/* What is not in the document: methods, headers, bounds, cancellation, errors of the host, the trace. */
+#include "../support/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ZEROS "{'q':[[0],[0]],'k':[[0],[0]],'v':[[1],[3]]}"
+
+/* ---- headers, methods, paths ------------------------------------------------------------------------------------ */
+
+static void expect_head(const char *method, const char *path, exchange_headers headers, int status, const char *code,
+                        const char *header) {
+    exchange e = exchange_send(method, path, headers, ZEROS);
+    CHECK(e.status == status && (!code || strcmp(exchange_member(&e, "code"), code) == 0), "%s %s: %d %s", method, path,
+          e.status, e.body);
+    CHECK(!header || strstr(e.headers, header), "%s %s: expected %s in %s", method, path, header, e.headers);
+    exchange_free(&e);
+}
+
+static void test_paths_and_methods(void) {
+    const exchange_headers none = {{NULL}};
+    expect_head("GET", "/nope", none, 404, "not_found", NULL);
+    expect_head("POST", "/attention/", none, 404, "not_found", NULL);
+    expect_head("GET", "/attention", none, 405, "method_not_allowed", "Allow: POST, OPTIONS");
+    expect_head("HEAD", "/mha", none, 405, "method_not_allowed", "Allow: POST, OPTIONS");
+    expect_head("POST", "/healthz", none, 405, "method_not_allowed", "Allow: GET, HEAD, OPTIONS");
+    expect_head("DELETE", "/metrics", none, 405, "method_not_allowed", "Allow: GET, HEAD, OPTIONS");
+    expect_head("BREW", "/attention", none, 501, "not_implemented", "Allow: POST, OPTIONS");
+    expect_head("OPTIONS", "/attention", none, 204, NULL, "Allow: POST, OPTIONS");
+    expect_head("OPTIONS", "/healthz", none, 204, NULL, "Allow: GET, HEAD, OPTIONS");
+    expect_head("OPTIONS", "*", none, 204, NULL, "Allow: ");
+    expect_head("HEAD", "/healthz", none, 200, NULL, NULL);
+}
+
+static void test_content_types(void) {
+    static const struct {
+        const char *type;
+        int status;
+    } rows[] = {{"application/json", 200},
+                {"APPLICATION/JSON ; charset=utf-8", 200},
+                {"application/vnd.api+json", 200},
+                {"application/x-www-form-urlencoded", 200},
+                {"", 200},
+                {"text/plain", 415},
+                {"image/png", 415},
+                {"application/jsonx", 415},
+                {"application/+json", 415},
+                {"application/octet-stream", 415},
+                {"multipart/form-data; boundary=x", 415}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_head("POST", "/attention", (exchange_headers){{"content-type", rows[i].type, NULL}}, rows[i].status,
+                    rows[i].status == 415 ? "unsupported_media_type" : NULL, NULL);
+    expect_head("POST", "/attention", (exchange_headers){{"content-encoding", "gzip", NULL}}, 415,
+                "unsupported_media_type", "Accept-Encoding: identity");
+    expect_head("POST", "/attention", (exchange_headers){{"content-encoding", "Identity", NULL}}, 200, NULL, NULL);
+}
+
+static void test_accept(void) {
+    static const struct {
+        const char *accept;
+        int status;
+    } rows[] = {{"*/*", 200},
+                {"", 200},
+                {"application/*", 200},
+                {"text/html, application/json;q=0.1", 200},
+                {"text/html", 406},
+                {"application/json;q=0", 406},
+                {"*/*, application/json;q=0.000", 406},
+                {"application/*;q=0, */*", 406},
+                {"*/*;q=0, application/json", 200},
+                {"text/html;x=\"a,*/*\"", 406},
+                {"application/problem+json", 406}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const exchange_headers headers = {{"accept", rows[i].accept, NULL}};
+        expect_head("POST", "/attention", headers, rows[i].status, rows[i].status == 406 ? "not_acceptable" : NULL,
+                    NULL);
+        expect_head("GET", "/healthz", headers, rows[i].status, NULL, NULL);
+    }
+    expect_head("GET", "/metrics", (exchange_headers){{"accept", "text/plain;version=0.0.4;q=0.4", NULL}}, 200, NULL,
+                NULL);
+    expect_head("GET", "/metrics", (exchange_headers){{"accept", "application/json", NULL}}, 406, NULL, NULL);
+}
+
+static void test_bodies_over_the_limit(void) {
+    expect_head("POST", "/attention", (exchange_headers){{"content-length", "1048577", NULL}}, 413, "body_too_large",
+                NULL);
+    expect_head("POST", "/attention", (exchange_headers){{"content-length", "99999999999999999999999", NULL}}, 413,
+                "body_too_large", NULL);
+    const api_head head = {"POST", "/attention", NULL, NULL};
+    api_request *request = api_begin(&exchange_service, &head);
+    char blanks[4096];
+    memset(blanks, ' ', sizeof blanks);
+    for (size_t i = 0; i < 256; i++) CHECK(api_push(request, blanks, sizeof blanks), "refused at %zu", i);
+    CHECK(!api_refused(request), "refused too early");
+    CHECK(!api_push(request, " ", 1) && api_refused(request)->status == 413, "not refused");
+    CHECK(!api_push(request, " ", 1) && api_finish(request, 0)->status == 413, "bytes after that are harmless");
+    CHECK(api_finish(request, 0)->close, "the connection ends");
+    CHECK(atomic_load(&exchange_service.budget.used) == 0, "what was read is given back at once");
+    api_request_free(request);
+}
+
+static void test_info(void) {
+    const exchange_headers none = {{NULL}};
+    exchange e = exchange_send("GET", "/version", none, "");
+    CHECK(e.status == 200 && json_object_size(e.json) == 3, "%s", e.body);
+    CHECK(strcmp(exchange_member(&e, "version"), api_version) == 0 &&
+              strcmp(exchange_member(&e, "kernel"), attn_kernel_name(exchange_service.engine.kernel)) == 0,
+          "%s", e.body);
+    const json_t *libraries = json_object_get(e.json, "libraries");
+    CHECK(json_object_get(libraries, "jansson") && json_object_get(libraries, "openblas") &&
+              json_object_get(libraries, "other"),
+          "%s", e.body);
+    exchange_free(&e);
+    e = exchange_send("GET", "/metrics", none, "");
+    CHECK(strcmp(e.content_type, "text/plain; version=0.0.4; charset=utf-8") == 0 && strncmp(e.body, "# TYPE", 6) == 0,
+          "%s", e.content_type);
+    exchange_free(&e);
+    e = exchange_send("GET", "/openapi.json", none, "");
+    CHECK(e.status == 200 && json_object_get(e.json, "openapi"), "%.60s", e.body);
+    exchange_free(&e);
+    const int states[] = {API_READY, API_STARTING, API_DRAINING};
+    const char *codes[] = {"(none)", "not_ready", "shutting_down"};
+    for (size_t i = 0; i < 3; i++) {
+        exchange_readiness = states[i];
+        e = exchange_send("GET", "/readyz", none, "");
+        CHECK(e.status == (i ? 503 : 200) && strcmp(exchange_member(&e, "code"), codes[i]) == 0, "%s", e.body);
+        exchange_free(&e);
+        expect_head("GET", "/healthz", none, 200, NULL, NULL);
+        expect_head("POST", "/attention", none, states[i] == API_STARTING ? 503 : 200, NULL, NULL);
+    }
+    exchange_readiness = API_READY;
+}
+
+/* ---- bounds, cancellation, host errors --------------------------------------------------------------------------- */
+
+static void test_what_can_never_fit(void) {
+    const size_t limit = exchange_service.budget.limit;
+    char body[200000] = "{'return':['weights'],'q':[[0]", *end = body + strlen(body);
+    for (size_t i = 1; i < 3000; i++) end = stpcpy(end, ",[0]");
+    end = stpcpy(end, "],'k':[[0]");
+    for (size_t i = 1; i < 3000; i++) end = stpcpy(end, ",[0]");
+    end = stpcpy(end, "],'v':[[0]");
+    for (size_t i = 1; i < 3000; i++) end = stpcpy(end, ",[0]");
+    strcpy(end, "]}");
+    expect_error("/attention", body, 422, "out_of_range", "/return", "bytes");
+    exchange_service.budget.limit = 60000; /* the tensors alone are more */
+    memcpy(body, "{'return':['lse'    ]", 21);
+    expect_error("/attention", body, 422, "out_of_range", NULL, "60000 bytes");
+    exchange_service.budget.limit = limit;
+}
+
+static void test_memory_full_now(void) {
+    atomic_store(&exchange_service.budget.used, exchange_service.budget.limit - 100);
+    const api_head head = {"POST", "/attention", NULL, NULL};
+    api_request *request = api_begin(&exchange_service, &head);
+    const exchange e = exchange_keep(api_refused(request) ? api_refused(request) : api_finish(request, 0));
+    CHECK(e.status == 429 && strcmp(exchange_member(&e, "code"), "overloaded") == 0 &&
+              strstr(e.headers, "Retry-After: 1\n"),
+          "%d %s%s", e.status, e.headers, e.body);
+    api_request_free(request);
+    exchange_free((exchange *)&e);
+    atomic_store(&exchange_service.budget.used, 0);
+}
+
+static void test_cancel_and_fail(void) {
+    const struct {
+        int reason, status;
+        const char *code;
+    } rows[] = {{API_CANCEL_TIMEOUT, 504, "compute_timeout"},
+                {API_CANCEL_SHUTDOWN, 503, "shutting_down"},
+                {API_CANCEL_GONE, 408, "timeout"}};
+    const api_head head = {"POST", "/attention", NULL, NULL};
+    char *body = exchange_quoted(ZEROS);
+    for (size_t i = 0; i < 3; i++) {
+        api_request *request = api_begin(&exchange_service, &head);
+        api_push(request, body, strlen(body));
+        CHECK(api_work(request) > 0, "no work");
+        api_cancel(request, rows[i].reason);
+        exchange e = exchange_keep(api_finish(request, 0));
+        CHECK(e.status == rows[i].status && strcmp(exchange_member(&e, "code"), rows[i].code) == 0, "%s", e.body);
+        exchange_free(&e);
+        api_request_free(request);
+    }
+    api_request *request = api_begin(&exchange_service, &head);
+    api_push(request, body, strlen(body));
+    exchange e = exchange_keep(api_fail(request, "overloaded", "the queue is full", 12));
+    CHECK(e.status == 429 && strstr(e.headers, "Retry-After: 12\n") && strstr(e.headers, "Server-Timing"), "%s%s",
+          e.headers, e.body);
+    CHECK(strcmp(api_trace_of(request)->code, "overloaded") == 0, "trace");
+    exchange_free(&e);
+    api_request_free(request);
+    e = exchange_keep(api_out_of_memory());
+    CHECK(e.status == 503 && strcmp(exchange_member(&e, "code"), "out_of_memory") == 0, "%s", e.body);
+    exchange_free(&e);
+    free(body);
+}
+
+static void test_trace_of_a_request(void) {
+    const api_head head = {"POST", "/attention", NULL, NULL};
+    char *body = exchange_quoted("{'q':[[[0,0]],[[0,0]]],'k':[[[0,0],[0,0]],[[0,0],[0,0]]],'v':[[[1],[1]],[[1],[1]]],'"
+                                 "num_heads':1,'dtype':'float64'}");
+    api_request *request = api_begin(&exchange_service, &head);
+    api_push(request, body, strlen(body));
+    const api_response *response = api_finish(request, 0.25);
+    const api_trace *t = api_trace_of(request);
+    CHECK(response->status == 200 && strcmp(t->route, "/attention") == 0 && t->computes && !t->code && !t->pointer,
+          "%s", t->route);
+    CHECK(t->has_problem && t->batch == 2 && t->heads == 1 && t->n_q == 1 && t->n_k == 2 && t->d_k == 2 && t->d_v == 1,
+          "sizes");
+    CHECK(t->dtype == ATTN_F64 && t->flops > 0 && t->times.queue == 0.25 && t->times.decode > 0, "times");
+    CHECK(strstr(response->headers[0].value, "queue;dur=250.000"), "%s", response->headers[0].value);
+    api_request_free(request);
+    free(body);
+}
+
+int main(int argc, char **argv) {
+    exchange_init();
+    const check_test tests[] = {
+        CHECK_TEST(test_paths_and_methods),
+        CHECK_TEST(test_content_types),
+        CHECK_TEST(test_accept),
+        CHECK_TEST(test_bodies_over_the_limit),
+        CHECK_TEST(test_info),
+        CHECK_TEST(test_what_can_never_fit),
+        CHECK_TEST(test_memory_full_now),
+        CHECK_TEST(test_cancel_and_fail),
+        CHECK_TEST(test_trace_of_a_request),
+    };
+    return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,156 @@
+/* test_kernels.c: every function of every kernel row that this CPU can run, against plain loops; the exponential's
+ * error in ulp. Needs the kernel rows alone: built with -DWITHOUT_PORTABLE it links without OpenBLAS, which is how the
+ * neon row is tested under an emulator. CHECK_EXHAUSTIVE=1 tests exp over every float of [-104, 0]. */
+#include "../../core/kernel.h"
+#include "../support/check.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define T(name) name##_f32
+#define REAL float
+#define OPS attn_ops_f32
+#define UNIT 0x1p-24L
+#define DIGITS FLT_MANT_DIG
+#define LEAST_EXPONENT (FLT_MIN_EXP - FLT_MANT_DIG)
+#define WIDE_EXP2(x) ((long double)exp2((double)(x)))
+#include "kernel_checks.h"
+#undef T
+#undef REAL
+#undef OPS
+#undef UNIT
+#undef DIGITS
+#undef LEAST_EXPONENT
+#undef WIDE_EXP2
+
+#define T(name) name##_f64
+#define REAL double
+#define OPS attn_ops_f64
+#define UNIT 0x1p-53L
+#define DIGITS DBL_MANT_DIG
+#define LEAST_EXPONENT (DBL_MIN_EXP - DBL_MANT_DIG)
+#define WIDE_EXP2(x) exp2l((long double)(x))
+#include "kernel_checks.h"
+
+typedef struct row {
+    const char *name;
+    const attn_ops_f32 *f32;
+    const attn_ops_f64 *f64;
+} row;
+
+extern const attn_ops_f32 attn_avx2_f32, attn_avx512_f32, attn_neon_f32, attn_portable_f32;
+extern const attn_ops_f64 attn_avx2_f64, attn_avx512_f64, attn_neon_f64, attn_portable_f64;
+
+#ifdef __x86_64__
+static bool has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+}
+
+static void test_avx512_row_can_run(void) {
+    if (!has_avx512()) check_skip("this CPU has no AVX-512: the row is not tested");
+}
+#endif
+
+/* Fills `rows` with what this CPU can run; gives their number. */
+static size_t runnable(row rows[4]) {
+    size_t count = 0;
+#ifdef __x86_64__
+    if (has_avx512()) rows[count++] = (row){"avx512", &attn_avx512_f32, &attn_avx512_f64};
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        rows[count++] = (row){"avx2", &attn_avx2_f32, &attn_avx2_f64};
+#elif defined(__aarch64__)
+    rows[count++] = (row){"neon", &attn_neon_f32, &attn_neon_f64};
+#endif
+#ifndef WITHOUT_PORTABLE
+    rows[count++] = (row){"portable", &attn_portable_f32, &attn_portable_f64};
+#endif
+    return count;
+}
+
+static void test_every_function_at_every_size(void) {
+    row rows[4];
+    for (size_t i = 0, count = runnable(rows); i < count; i++) {
+        check_sizes_f32(rows[i].name, rows[i].f32);
+        check_sizes_f64(rows[i].name, rows[i].f64);
+    }
+}
+
+/* All floats from -0 down to -151, or each 997th */
+static void test_exp2_f32_within_1_ulp(void) {
+    enum { BLOCK = 4096 };
+    const char *exhaustive = getenv("CHECK_EXHAUSTIVE");
+    const uint32_t step = exhaustive && strcmp(exhaustive, "1") == 0 ? 1 : 997;
+    const float lowest = -151;
+    uint32_t last;
+    memcpy(&last, &lowest, sizeof last);
+    row rows[4];
+    static float x[BLOCK], s[BLOCK];
+    for (size_t i = 0, count = runnable(rows); i < count; i++) {
+        long double worst = 0;
+        for (uint32_t bits = 0x80000000; bits <= last;) {
+            size_t n = 0;
+            for (; n < BLOCK && bits <= last; bits += step) memcpy(&x[n++], &bits, sizeof bits);
+            const long double error = exp2_error_f32(rows[i].name, rows[i].f32, n, x, 1, 0, s);
+            if (error > worst) worst = error;
+        }
+        printf("%s: 2^x of float is off by at most %.3Lf ulp\n", rows[i].name, worst);
+    }
+}
+
+static void test_exp2_f64_within_1_ulp(void) {
+    enum { BLOCK = 4096 };
+    row rows[4];
+    static double x[BLOCK], s[BLOCK];
+    for (size_t i = 0, count = runnable(rows); i < count; i++) {
+        long double worst = 0;
+        for (size_t block = 0; block < 256; block++) {
+            const double reach = block % 2 ? 1076 : ldexp(1, -(int)(block / 4)); /* half of them near 0 */
+            for (size_t j = 0; j < BLOCK; j++) x[j] = -reach * (double)(check_random() >> 11) * 0x1p-53;
+            const long double error = exp2_error_f64(rows[i].name, rows[i].f64, BLOCK, x, 1, 0, s);
+            if (error > worst) worst = error;
+        }
+        printf("%s: 2^x of double is off by at most %.3Lf ulp\n", rows[i].name, worst);
+    }
+}
+
+/* 2^x is exact at whole x, 0 from where its value is at most half the least number, and subnormal before. */
+static void test_exp2_at_whole_numbers_and_ends(void) {
+    row rows[4];
+    for (size_t i = 0, count = runnable(rows); i < count; i++) {
+        float s[] = {0, -0.0f, -149.9f, -150, -150.01f, -151, -1e30f, -FLT_MAX, -INFINITY, -0x1p-149f};
+        const float wanted[] = {1, 1, 0x1p-149f, 0, 0, 0, 0, 0, 0, 1};
+        double t[] = {0, -0.0, -1074.9, -1075, -1075.1, -1076, -1e300, -DBL_MAX, (double)-INFINITY, -0x1p-1074};
+        const double wanted_t[] = {1, 1, 0x1p-1074, 0, 0, 0, 0, 0, 0, 1};
+        rows[i].f32->exp2_sum(sizeof s / sizeof *s, s, 1, 0);
+        rows[i].f64->exp2_sum(sizeof t / sizeof *t, t, 1, 0);
+        for (size_t j = 0; j < sizeof s / sizeof *s; j++) {
+            CHECK(s[j] == wanted[j], "%s: float %zu is %a", rows[i].name, j, (double)s[j]);
+            CHECK(t[j] == wanted_t[j], "%s: double %zu is %a", rows[i].name, j, t[j]);
+        }
+        for (int power = 0; power >= -1074; power--) {
+            double x = power;
+            float y = (float)power;
+            rows[i].f64->exp2_sum(1, &x, 1, 0);
+            rows[i].f32->exp2_sum(1, &y, 1, 0);
+            CHECK(x == ldexp(1, power), "%s: 2^%d is %a in double", rows[i].name, power, x);
+            CHECK(y == ldexpf(1, power), "%s: 2^%d is %a in float", rows[i].name, power, (double)y);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    const check_test tests[] = {
+#ifdef __x86_64__
+        CHECK_TEST(test_avx512_row_can_run),
+#endif
+        CHECK_TEST(test_every_function_at_every_size),
+        CHECK_TEST(test_exp2_f32_within_1_ulp),
+        CHECK_TEST(test_exp2_f64_within_1_ulp),
+        CHECK_TEST(test_exp2_at_whole_numbers_and_ends),
+    };
+    return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,211 @@
+/* The options of /attention, and /mha: each rule of docs/api.md, sections 2 and 3. */
+#include "../support/exchange.h"
+
+#define ZEROS(fields) "{'q':[[0],[0]],'k':[[0],[0]],'v':[[1],[3]]," fields "}"
+
+#define MHA(fields) "{'x':[[1,0],[0,1]],'w_q':[[1,0],[0,1]],'w_k':[[1,0],[0,1]],'w_v':[[1,0],[0,1]]" fields "}"
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+static void test_mask_and_bias(void) {
+    expect_reply("/attention", ZEROS("'mask':[[1,0],[0,0]],'return':['output','weights','lse','masked']"),
+                 "{'output':[[1],[0]],'weights':[[1,0],[0,0]],'masked':[[0,null],[null,null]],'lse':[0,null]}");
+    expect_reply("/attention", ZEROS("'mask':[false,true]"), "{'output':[[3],[3]]}");
+    expect_reply("/attention", ZEROS("'mask':[[true],[false]]"), "{'output':[[2],[0]]}");
+    expect_reply("/attention", ZEROS("'mask':{'shape':[],'data':[0]}"), "{'output':[[0],[0]]}");
+    expect_reply("/attention", ZEROS("'bias':[0,-Infinity]"), "{'output':[[1],[1]]}");
+    expect_reply("/attention", ZEROS("'bias':[[0,1.0986122886681098]]"), "{'output':[[2.5],[2.5]]}");
+    expect_error("/attention", ZEROS("'mask':[[1,1,1]]"), 422, "shape_mismatch", "/mask", "[1, 3]");
+    expect_error("/attention", ZEROS("'mask':[[[1,1]]]"), 422, "shape_mismatch", "/mask", NULL);
+    expect_error("/attention", ZEROS("'mask':[1,0.5]"), 422, "out_of_range", "/mask/1", "bias");
+    expect_error("/attention", ZEROS("'mask':[1,true]"), 422, "wrong_type", "/mask/1", NULL);
+    expect_error("/attention", ZEROS("'mask':true"), 422, "wrong_type", "/mask", NULL);
+    expect_error("/attention", ZEROS("'bias':[0,Infinity]"), 422, "not_finite", "/bias/1", NULL);
+    expect_error("/attention", ZEROS("'bias':[NaN,-Infinity]"), 422, "not_finite", "/bias/0", NULL);
+    expect_error("/attention", ZEROS("'bias':[[0],[0],[0]]"), 422, "shape_mismatch", "/bias", NULL);
+}
+
+static void test_blocked_keys_may_hold_anything(void) {
+#define NANS(fields) "{'q':[[0]],'k':[[1],[NaN]],'v':[[5],[Infinity]]," fields "}"
+    expect_reply("/attention", NANS("'mask':[1,0]"), "{'output':[[5]]}");
+    expect_reply("/attention", NANS("'bias':[0,-Infinity]"), "{'output':[[5]]}");
+    expect_reply("/attention", NANS("'kv_lengths':[1]"), "{'output':[[5]]}");
+    expect_reply("/attention", NANS("'causal':true,'return':['masked']"), "{'masked':[[0,null]]}");
+    expect_reply("/attention", NANS("'window':[-1,0]"), "{'output':[[5]]}");
+    expect_error("/attention", NANS("'causal':false"), 422, "not_finite", "/k/1/0", NULL);
+    expect_error("/attention", NANS("'causal':true,'query_offset':1"), 422, "not_finite", "/k/1/0", NULL);
+    expect_error("/attention", NANS("'causal':true,'return':['scores']"), 422, "not_finite", "/k/1/0", NULL);
+    expect_error("/attention", NANS("'causal':true,'trace':true"), 422, "not_finite", "/k/1/0", NULL);
+    expect_error("/attention", NANS("'causal':true,'return':['present_v']"), 422, "not_finite", "/v/1/0", NULL);
+    expect_error("/attention", "{'q':[[0]],'k':[[1]],'v':[[5]],'past_k':[[1],[2]],'past_v':[[1],[NaN]],'mask':[0,1,1]}",
+                 422, "not_finite", "/past_v/1/0", NULL);
+    expect_reply("/attention", "{'q':[[0]],'k':[[1]],'v':[[5]],'past_k':[[1],[2]],'past_v':[[NaN],[1]],'mask':[0,1,1]}",
+                 "{'output':[[3]]}");
+}
+
+static void test_lengths_and_offsets(void) {
+    expect_error("/attention", ZEROS("'kv_lengths':[3]"), 422, "out_of_range", "/kv_lengths/0", "3");
+    expect_error("/attention", ZEROS("'kv_lengths':[-1]"), 422, "out_of_range", "/kv_lengths/0", NULL);
+    expect_error("/attention", ZEROS("'kv_lengths':[1,1]"), 422, "shape_mismatch", "/kv_lengths", NULL);
+    expect_error("/attention", ZEROS("'kv_lengths':1"), 422, "wrong_type", "/kv_lengths", NULL);
+    expect_error("/attention", ZEROS("'kv_lengths':[1.5]"), 422, "wrong_type", "/kv_lengths/0", NULL);
+    expect_reply("/attention", ZEROS("'kv_lengths':[2e0]"), "{'output':[[2],[2]]}");
+    expect_reply("/attention", ZEROS("'causal':true"), "{'output':[[1],[2]]}");
+    expect_reply("/attention", ZEROS("'causal':true,'query_offset':-1"), "{'output':[[0],[1]]}");
+    expect_reply("/attention", ZEROS("'causal':true,'query_offset':[1]"), "{'output':[[2],[2]]}");
+    expect_reply("/attention", ZEROS("'causal':true,'query_offset':'end','kv_lengths':[1]"), "{'output':[[0],[1]]}");
+    expect_reply("/attention", "{'q':[[0]],'k':[[0],[0],[0]],'v':[[1],[3],[8]],'causal':true,'query_offset':'end'}",
+                 "{'output':[[4]]}");
+    expect_reply("/attention", "{'q':[[0]],'k':[[0]],'v':[[8]],'past_k':[[0],[0]],'past_v':[[1],[3]],'causal':true}",
+                 "{'output':[[4]]}");
+    expect_reply(
+        "/attention",
+        "{'q':[[[0]],[[0]]],'k':[[[0],[0]],[[0],[0]]],'v':[[[1],[3]],[[1],[3]]],'causal':true,'query_offset':[0,1]}",
+        "{'output':[[[1]],[[2]]]}");
+    expect_error("/attention", ZEROS("'query_offset':'start'"), 422, "out_of_range", "/query_offset", "end");
+    expect_error("/attention", ZEROS("'query_offset':[0,0]"), 422, "shape_mismatch", "/query_offset", NULL);
+    expect_error("/attention", ZEROS("'query_offset':1e300"), 422, "out_of_range", "/query_offset", NULL);
+    expect_error("/attention", ZEROS("'query_offset':0.5"), 422, "wrong_type", "/query_offset", NULL);
+    expect_reply("/attention", ZEROS("'window':[0,0]"), "{'output':[[1],[3]]}");
+    expect_error("/attention", ZEROS("'window':[-2,0]"), 422, "out_of_range", "/window/0", "-2");
+    expect_error("/attention", ZEROS("'window':[1]"), 422, "shape_mismatch", "/window", NULL);
+    expect_error("/attention", ZEROS("'causal':1"), 422, "wrong_type", "/causal", NULL);
+    expect_error("/attention", ZEROS("'tokens':['a']"), 422, "shape_mismatch", "/tokens", "2");
+    expect_error("/attention", ZEROS("'tokens':['a',3]"), 422, "wrong_type", "/tokens/1", NULL);
+    expect_error("/attention", ZEROS("'tokens':[]"), 422, "shape_mismatch", "/tokens", NULL);
+    expect_error("/attention", ZEROS("'key_tokens':'ab'"), 422, "wrong_type", "/key_tokens", NULL);
+    expect_reply("/attention", ZEROS("'tokens':['a','b'],'key_tokens':['c','d']"), "{'output':[[2],[2]]}");
+}
+
+static void test_scale_and_softcap(void) {
+#define ONE(fields) "{'q':[[2,0,0,0]],'k':[[3,0,0,0]],'v':[[1]],'return':['scaled','capped']," fields "}"
+    expect_reply("/attention", ONE("'scale':null"), "{'scaled':[[3]],'capped':[[3]]}");
+    expect_reply("/attention", ONE("'scale':'1/sqrt(d_k)'"), "{'scaled':[[3]],'capped':[[3]]}");
+    expect_reply("/attention", ONE("'scale':'1/d_k'"), "{'scaled':[[1.5]],'capped':[[1.5]]}");
+    expect_reply("/attention", ONE("'scale':'1'"), "{'scaled':[[6]],'capped':[[6]]}");
+    expect_reply("/attention", ONE("'scale':0"), "{'scaled':[[0]],'capped':[[0]]}");
+    expect_reply("/attention", ONE("'scale':-0.5"), "{'scaled':[[-3]],'capped':[[-3]]}");
+    expect_reply("/attention", ONE("'softcap':2"), "{'scaled':[[3]],'capped':[[1.8102965]]}");
+    expect_error("/attention", ONE("'scale':'sqrt'"), 422, "out_of_range", "/scale", "1/d_k");
+    expect_error("/attention", ONE("'scale':true"), 422, "wrong_type", "/scale", NULL);
+    expect_error("/attention", ONE("'softcap':-1"), 422, "out_of_range", "/softcap", "-1");
+    expect_error("/attention", ONE("'softcap':1e-60"), 422, "out_of_range", "/softcap", "float64");
+    expect_reply("/attention", ONE("'softcap':0.0"), "{'scaled':[[3]],'capped':[[3]]}");
+    expect_error("/attention", ONE("'softcap':'2'"), 422, "wrong_type", "/softcap", NULL);
+}
+
+static void test_past(void) {
+    expect_reply("/attention",
+                 "{'q':[[[0]]],'k':[[[1]]],'v':[[[3]]],'past_k':[[[2],[4]]],'past_v':[[[6],[9]]],'return':['present_k',"
+                 "'present_v','output']}",
+                 "{'output':[[[6]]],'present_k':[[[2],[4],[1]]],'present_v':[[[6],[9],[3]]]}");
+    expect_reply("/attention", ZEROS("'return':['present_k']"), "{'present_k':[[0],[0]]}");
+    expect_error("/attention", ZEROS("'past_k':[[0]]"), 422, "missing_field", "", "past_v");
+    expect_error("/attention", ZEROS("'past_k':[[0,0]],'past_v':[[0]]"), 422, "shape_mismatch", "/past_k", "[1, 2]");
+    expect_error("/attention", ZEROS("'past_k':[[0]],'past_v':[[0],[0]]"), 422, "shape_mismatch", "/past_v", "2");
+    expect_error("/attention", ZEROS("'past_k':[[[0]]],'past_v':[[[0]]]"), 422, "shape_mismatch", "/past_k", "n_past");
+}
+
+static void test_return(void) {
+    expect_reply("/attention", ZEROS("'return':['lse','lse']"), "{'lse':[0.693147,0.693147]}");
+    expect_reply("/attention", ZEROS("'return':['lse'],'return_weights':true"),
+                 "{'lse':[0.693147,0.693147],'weights':[[0.5,0.5],[0.5,0.5]]}");
+    expect_reply("/attention", "{'q':[[0]],'k':[[0]],'v':[[7]],'trace':true}",
+                 "{'output':[[7]],'weights':[[1]],'scores':[[0]],'scaled':[[0]],'masked':[[0]],'lse':[0]}");
+    expect_reply(
+        "/attention",
+        "{'q':[[0]],'k':[[0]],'v':[[7]],'trace':true,'softcap':1,'past_k':[[0]],'past_v':[[5]],'return':['lse']}",
+        "{'output':[[6]],'weights':[[0.5,0.5]],'scores':[[0,0]],'scaled':[[0,0]],'capped':[[0,0]],'masked':[[0,0]],'"
+        "lse':[0.693147],'present_k':[[0],[0]],'present_v':[[5],[7]]}");
+    expect_reply("/attention", "{'q':[[0]],'k':[[0]],'v':[[1]],'format':'base64'}",
+                 "{'output':{'shape':[1,1],'dtype':'F32','base64':'AACAPw=='}}");
+    expect_reply("/attention", "{'q':[[0]],'k':[[0]],'v':[[1]],'format':'flat'}",
+                 "{'output':{'shape':[1,1],'data':[1]}}");
+    expect_error("/attention", ZEROS("'return':[]"), 422, "out_of_range", "/return", NULL);
+    expect_error("/attention", ZEROS("'return':['output','weight']"), 422, "out_of_range", "/return/1", "present_k");
+    expect_error("/attention", ZEROS("'return':['heads']"), 422, "out_of_range", "/return/0", NULL);
+    expect_error("/attention", ZEROS("'return':'output'"), 422, "wrong_type", "/return", NULL);
+    expect_error("/attention", ZEROS("'return':[1]"), 422, "wrong_type", "/return/0", NULL);
+    expect_error("/attention", ZEROS("'return_weights':'average'"), 422, "wrong_type", "/return_weights", NULL);
+    expect_error("/attention", ZEROS("'trace':1"), 422, "wrong_type", "/trace", NULL);
+    expect_error("/attention", ZEROS("'dtype':'float16'"), 422, "out_of_range", "/dtype", "float64");
+    expect_error("/attention", ZEROS("'format':'hex'"), 422, "out_of_range", "/format", "base64");
+}
+
+/* ---- /mha ------------------------------------------------------------------------------------------------------- */
+
+static void test_mha_replies(void) {
+    expect_reply("/mha", MHA(",'num_heads':2,'return_weights':true"),
+                 "{'output':[[0.731059,0.5],[0.5,0.731059]],'weights':[[[0.731059,0.268941],[0.5,0.5]],[[0.5,0.5],[0."
+                 "268941,0.731059]]]}");
+    expect_reply("/mha", MHA(",'num_heads':2,'return':['weights'],'return_weights':'average'"),
+                 "{'weights':[[0.615529,0.384471],[0.384471,0.615529]]}");
+    expect_reply("/mha", MHA(",'num_heads':2,'return':['q','k','v','heads'],'w_o':[[1],[1]]"),
+                 "{'q':[[[1],[0]],[[0],[1]]],'k':[[[1],[0]],[[0],[1]]],'v':[[[1],[0]],[[0],[1]]],'heads':[[0.731059,0."
+                 "5],[0.5,0.731059]]}");
+    expect_reply("/mha", MHA(",'num_heads':2,'w_o':[[1],[1]],'b_o':[10],'head_mask':[1,0]"),
+                 "{'output':[[10.731059],[10.5]]}");
+    expect_reply("/mha",
+                 "{'x':[[1,2]],'w_q':[[1,0],[0,1]],'w_k':[[1,0],[0,1]],'w_v':[[1,1],[0,1]],'num_heads':1,'weight_"
+                 "layout':'out_in'}",
+                 "{'output':[[3,2]]}");
+    expect_reply("/mha", "{'x':[[1,2]],'w_qkv':[[0,0,3],[0,0,4]],'b_qkv':[0,0,1],'num_heads':1}", "{'output':[[12]]}");
+    expect_reply("/mha",
+                 "{'x':[[1,2]],'w_qkv':[[0,0],[0,0],[3,4]],'b_qkv':[0,0,1],'num_heads':1,'weight_layout':'out_in'}",
+                 "{'output':[[12]]}");
+    expect_reply("/mha",
+                 "{'x':[[[1]]],'context':[[[1,1],[2,2]]],'w_q':[[0]],'w_k':[[0],[0]],'w_v':[[1],[0]],'num_heads':1}",
+                 "{'output':[[[1.5]]]}");
+    expect_reply("/mha",
+                 MHA(",'num_heads':1,'past_k':[[[0,0]]],'past_v':[[[9,9]]],'return':['present_v'],'causal':true"),
+                 "{'present_v':[[[9,9],[1,0],[0,1]]]}");
+}
+
+static void test_mha_errors(void) {
+    expect_error("/mha",
+                 "{'x':{'shape':[1099511627776,3,0],'data':[]},'w_qkv':{'shape':[0,3],'data':[]},'num_heads':1}", 422,
+                 "out_of_range", "/return", "bytes");
+    expect_error("/mha", MHA(",'num_heads':1,'layout':'bhnd'"), 422, "unknown_field", "/layout", NULL);
+    expect_error("/mha", "{}", 422, "missing_field", "", "\"x\"");
+    expect_error("/mha", MHA(""), 422, "missing_field", "", "\"num_heads\"");
+    expect_error("/mha", "{'x':[[1]],'num_heads':1,'w_q':[[1]],'w_k':[[1]]}", 422, "missing_field", "", "\"w_v\"");
+    expect_error("/mha", MHA(",'num_heads':1,'b_o':[1,1]"), 422, "missing_field", "", "\"w_o\"");
+    expect_error("/mha", MHA(",'num_heads':1,'b_qkv':[1,1]"), 422, "missing_field", "", "\"w_qkv\"");
+    expect_error("/mha", MHA(",'num_heads':1,'w_qkv':[[1,1,1],[1,1,1]]"), 422, "out_of_range", "/w_qkv", NULL);
+    expect_error("/mha", MHA(",'num_heads':3"), 422, "out_of_range", "/num_heads", "3");
+    expect_error("/mha", MHA(",'num_heads':2,'num_kv_heads':3"), 422, "out_of_range", "/num_kv_heads", "3");
+    expect_error("/mha", MHA(",'num_heads':2,'num_kv_heads':1"), 422, "shape_mismatch", "/w_k", "1");
+    expect_error("/mha", MHA(",'num_heads':1,'w_o':[[1]]"), 422, "shape_mismatch", "/w_o", "2");
+    expect_error("/mha", MHA(",'num_heads':1,'b_q':[1]"), 422, "shape_mismatch", "/b_q", "2");
+    expect_error("/mha", MHA(",'num_heads':2,'head_mask':[1]"), 422, "shape_mismatch", "/head_mask", "2");
+    expect_error("/mha", MHA(",'num_heads':2,'head_mask':[1,NaN]"), 422, "not_finite", "/head_mask/1", NULL);
+    expect_error("/mha", MHA(",'num_heads':1,'return_weights':'both'"), 422, "out_of_range", "/return_weights",
+                 "average");
+    expect_error("/mha", MHA(",'num_heads':1,'return_weights':1"), 422, "wrong_type", "/return_weights", NULL);
+    expect_error("/mha", MHA(",'num_heads':1,'weight_layout':'io'"), 422, "out_of_range", "/weight_layout", "out_in");
+    expect_error("/mha", MHA(",'num_heads':1,'context':[[[1,0]]]"), 422, "shape_mismatch", "/context", NULL);
+    expect_error("/mha", "{'x':[1],'num_heads':1,'w_qkv':[[1,1,1]]}", 422, "shape_mismatch", "/x", NULL);
+    expect_error("/mha", "{'x':[[1]],'num_heads':1,'w_qkv':[[1,1]]}", 422, "out_of_range", "/num_heads", "2");
+    expect_error("/mha", "{'x':[[1]],'context':[[1,1]],'num_heads':1,'w_qkv':[[1,1,1]]}", 422, "shape_mismatch",
+                 "/context", NULL);
+    expect_error("/mha", "{'x':[[1]],'num_heads':1,'w_qkv':[[1,1,1],[1,1,1]]}", 422, "shape_mismatch", "/w_qkv", "2");
+    expect_error("/mha", "{'x':[[1]],'num_heads':1,'w_qkv':[1,1,1]}", 422, "shape_mismatch", "/w_qkv", NULL);
+    expect_error("/mha", "{'x':[[1]],'num_heads':1,'w_qkv':[[]]}", 422, "out_of_range", "/w_qkv", "d_k");
+    expect_error("/mha", "{'x':[[1]],'num_heads':1,'w_qkv':[[1,Infinity,1]]}", 422, "not_finite", "/w_qkv/0/1", NULL);
+    expect_error("/mha", "{'x':[[NaN]],'num_heads':1,'w_qkv':[[1,1,1]]}", 422, "not_finite", "/x/0/0", NULL);
+}
+
+int main(int argc, char **argv) {
+    exchange_init();
+    const check_test tests[] = {
+        CHECK_TEST(test_mask_and_bias),
+        CHECK_TEST(test_blocked_keys_may_hold_anything),
+        CHECK_TEST(test_lengths_and_offsets),
+        CHECK_TEST(test_scale_and_softcap),
+        CHECK_TEST(test_past),
+        CHECK_TEST(test_return),
+        CHECK_TEST(test_mha_replies),
+        CHECK_TEST(test_mha_errors),
+    };
+    return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
