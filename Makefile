@@ -4,6 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 SAN ?=
 comma := ,
+space := $(subst ,, )
 B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 VERSION := $(shell cat VERSION)
 REVISION := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -14,7 +15,8 @@ OPT ?= -O2 -g
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fno-math-errno -ffp-contract=off -fPIE -pthread -MMD -MP \
   $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS = -pie -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-LIBS := -lmicrohttpd -ljansson -lopenblas -lm
+BLAS ?= -lopenblas
+LIBS = -lmicrohttpd -ljansson $(BLAS) -lm
 
 # ---- core: plain sources once, typed ones for float and for double, kernel rows by architecture ----
 TYPED := $(shell grep -l 'include "\(\.\./\)*real.h"' core/*.c core/kernels/*.c 2>/dev/null)
@@ -37,6 +39,8 @@ $(B)/attentiond: $(SERVER_OBJ) $(B)/api.a $(B)/core.a
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(B)/core.a: $(CORE_OBJ)
 	rm -f $@ && ar rcs $@ $^
+$(B)/server.a: $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
+	rm -f $@ && ar rcs $@ $^
 $(B)/api.a: $(API_OBJ)
 	rm -f $@ && ar rcs $@ $^
 $(B)/%_f32.o: %.c
@@ -54,16 +58,84 @@ $(B)/api/openapi_json.c: api/openapi.json tools/embed.sh
 $(B)/api/openapi_json.o: $(B)/api/openapi_json.c
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-# ---- tests: every tests/unit/test_*.c is a program on core and api; tests/http/ is one on libcurl ----
+# ---- tests: every tests/unit/test_*.c is a program on core and api, every tests/http/test_*.c one on libcurl ----
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+HTTP := $(patsubst tests/http/%.c,$(B)/tests/http/%,$(wildcard tests/http/test_*.c))
 SUPPORT_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
-$(B)/tests/%: $(B)/tests/unit/%.o $(SUPPORT_OBJ) $(B)/api.a $(B)/core.a
+HTTP_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out tests/http/test_%.c,$(wildcard tests/http/*.c)))
+RUN_TESTS = ATTENTIOND=$(B)/attentiond sh tests/run.sh
+FUZZ_SECONDS ?= 60
+
+$(UNIT): $(B)/tests/%: $(B)/tests/unit/%.o $(SUPPORT_OBJ) $(B)/server.a $(B)/api.a $(B)/core.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(HTTP): $(B)/tests/http/%: $(B)/tests/http/%.o $(HTTP_OBJ) $(B)/tests/support/check.o
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lm
+# every allocation of this program goes through its own counter
+$(B)/tests/test_alloc: ALL_LDFLAGS += -Wl,$(subst $(space),$(comma),$(patsubst %,--wrap=%,malloc calloc realloc \
+  aligned_alloc posix_memalign strdup free mmap munmap mremap))
+test: test-setup
+	$(MAKE) $(B)/attentiond test-programs
+	$(RUN_TESTS) $(UNIT) $(HTTP)
+test-setup:
+	sh tools/install-deps.sh test
+test-programs: $(UNIT) $(HTTP)
 unit: $(UNIT)
+	$(RUN_TESTS) $(UNIT)
+http: $(B)/attentiond $(HTTP)
+	$(RUN_TESTS) $(HTTP)
+test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
+	CHECK_EXHAUSTIVE=1 $(RUN_TESTS) $(UNIT) $(HTTP)
+
+# The fuzz target is clang's, in a folder of its own; without clang, $(B)/tests/fuzz/replay runs the same files.
+FUZZ := build/fuzz
+$(B)/tests/fuzz/replay: $(B)/tests/fuzz/fuzz_api.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(B)/tests/fuzz/corpus: $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
+	mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
+$(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ) $(B)/tests/support/check.o
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lm
+$(FUZZ)/fuzz_api: tests/fuzz/fuzz_api.c $(FUZZ)/api.a $(FUZZ)/core.a
+	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+fuzz: $(B)/tests/fuzz/corpus
+	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_api
+	mkdir -p $(FUZZ)/found
+	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
+	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all unit clean
+.PHONY: all test test-setup test-programs unit http test-exhaustive fuzz clean
 .SECONDARY:
 clean:
 	rm -rf build
+
+# ---- running, installing, checking the sources ----
+unit-programs: $(UNIT)
+run:
+	@sh tools/install-deps.sh test
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@sh tools/run.sh $(B)/attentiond
+install: all
+	install -D -m 755 $(B)/attentiond $(DESTDIR)$(PREFIX)/bin/attentiond
+	install -D -m 644 docs/attentiond.1 $(DESTDIR)$(PREFIX)/share/man/man1/attentiond.1
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/attentiond.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/attentiond.service
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/attentiond.service
+SOURCES = $(shell find core api server tests bench -name '*.[ch]' 2>/dev/null)
+check-layers: $(B)/core.a $(B)/api.a
+	@sh tools/check-layers.sh $(B)
+format:
+	clang-format -i $(SOURCES)
+format-check:
+	clang-format --dry-run --Werror $(SOURCES)
+lint:
+	cppcheck --quiet -j$$(nproc) --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability -D_GNU_SOURCE \
+	  --suppressions-list=tools/cppcheck.suppressions core api server
+	printf '%s\n' $(filter-out core/kernels/%,$(wildcard core/*.c api/*.c server/*.c)) | xargs -P$$(nproc) -n4 sh -c \
+	  'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- -std=c17 -D_GNU_SOURCE -DATTENTIOND_VERSION=\"0\" \
+	  -DATTENTIOND_REVISION=\"0\"' clang-tidy
+image:
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  --build-arg CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) $(IMAGE_FLAGS) -t attentiond .
+.PHONY: unit-programs run install check-layers format format-check lint image

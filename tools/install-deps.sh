@@ -1,0 +1,65 @@
+#!/bin/sh
+# Installs the packages that building (and, with `test`, testing) needs and that are missing.
+# On Debian and its relatives through apt-get, by way of sudo when not root; elsewhere it names what is needed.
+# usage: install-deps.sh [build|test]
+# The compiler is only asked for where the one named by CC (default: gcc) is not there.
+set -eu
+want=${1:-build}
+
+missing=
+debian=
+need() { # need COMMAND-THAT-TELLS DEBIAN-PACKAGE WHAT-IT-IS
+    if ! sh -c "$1" >/dev/null 2>&1; then
+        missing="$missing
+  $3"
+        debian="$debian $2"
+    fi
+}
+# a header, as the compiler sees it: pkg-config is not needed, and cross or odd prefixes work through CFLAGS
+header() { # header NAME DEBIAN-PACKAGE WHAT-IT-IS
+    need "echo '#include <$1>' | ${CC:-gcc} ${CFLAGS:-} -E - " "$2" "$3"
+}
+
+need "command -v ${CC:-gcc}" gcc "a C17 compiler (gcc 12 or clang 14, or newer)"
+need "echo '#include <stdio.h>' | ${CC:-gcc} -E -" libc6-dev "the C library's headers"
+need "command -v make" make "GNU make"
+need "command -v ar" binutils "binutils (ar, nm)"
+case " $debian " in
+*" gcc "* | *" libc6-dev "*) # no compiler to ask: the package manager sorts it out
+    debian="$debian libmicrohttpd-dev libjansson-dev libopenblas-dev"
+    missing="$missing
+  libmicrohttpd, jansson and OpenBLAS with their headers"
+    ;;
+*)
+    header microhttpd.h libmicrohttpd-dev "libmicrohttpd 0.9.75 or newer, with headers"
+    header jansson.h libjansson-dev "jansson 2.14 or newer, with headers"
+    header cblas.h libopenblas-dev "OpenBLAS 0.3.21 or newer, with cblas.h"
+    ;;
+esac
+if [ "$want" = test ]; then
+    case " $debian " in
+    *" gcc "* | *" libc6-dev "*) debian="$debian libcurl4-openssl-dev" ;;
+    *) header curl/curl.h libcurl4-openssl-dev "libcurl, with headers" ;;
+    esac
+fi
+[ -n "$debian" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    printf 'needed, and not found here:%s\n' "$missing" >&2
+    printf 'On Debian these are:%s\n' "$debian" >&2
+    exit 1
+fi
+sudo=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        printf 'needed: as root, apt-get install%s\n' "$debian" >&2
+        exit 1
+    fi
+    sudo=sudo
+fi
+printf 'installing%s\n' "$debian" >&2
+# shellcheck disable=SC2086 # both are lists of words
+{
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $debian
+} >&2
