@@ -38,8 +38,10 @@ int srv_call(const srv_config *config, const char *endpoint) {
     const api_head head = {.method = "POST", .path = path};
     api_request *request = api_begin(&service, &head);
     int status = 1;
-    if (!request) status = print(api_out_of_memory());
-    else if (push_stdin(request)) status = print(api_finish(request, 0));
+    if (!request)
+        status = print(api_out_of_memory());
+    else if (push_stdin(request))
+        status = print(api_finish(request, 0));
     api_request_free(request);
     srv_service_deinit(&service);
     return status;

@@ -8,14 +8,16 @@
 #include <unistd.h>
 
 static void name_client(srv_connection *connection) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info ? info->client_addr : NULL;
-    socklen_t length = address && address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    socklen_t length =
+        address && address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     const char *text = connection->client;
-    if (!address || getnameinfo(address, length, connection->client, sizeof connection->client, NULL, 0, NI_NUMERICHOST))
+    if (!address ||
+        getnameinfo(address, length, connection->client, sizeof connection->client, NULL, 0, NI_NUMERICHOST))
         snprintf(connection->client, sizeof connection->client, "unknown");
-    if (strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.')) memmove(connection->client, text + 7, strlen(text + 7) + 1);
+    if (strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.'))
+        memmove(connection->client, text + 7, strlen(text + 7) + 1);
 }
 
 srv_connection *srv_connection_open(srv_server *server, struct MHD_Connection *mhd) {
@@ -86,15 +88,19 @@ static void record_exchange(srv_connection *connection, bool reply_was_cut) {
         .seconds = (double)(srv_now() - x->begun) * 1e-9,
         .rejected = x->rejected,
         .trace = trace,
-        .code = x->code ? x->code : trace ? trace->code : NULL,
+        .code = x->code ? x->code
+                : trace ? trace->code
+                        : NULL,
         .cancelled = x->cancelled_at,
     };
     if (x->gone && x->status != 200) { /* an error that nobody reads is no error */
         record.status = 499;
         record.code = NULL;
     }
-    if (!x->status) explain(connection, &record);
-    else if (reply_was_cut && !record.cancelled) record.cancelled = "reply";
+    if (!x->status)
+        explain(connection, &record);
+    else if (reply_was_cut && !record.cancelled)
+        record.cancelled = "reply";
     srv_metrics_record(server->metrics, &record);
     srv_metrics_end(server->metrics);
     srv_log_request(&record, attn_kernel_name(server->service.engine.kernel));
@@ -160,8 +166,10 @@ void srv_connections_count(srv_server *server, uint64_t *idle, uint64_t *active)
     pthread_mutex_lock(&server->lock);
     for (srv_connection *c = server->connections; c; c = c->next) {
         pthread_mutex_lock(&c->lock);
-        if (c->phase == SRV_IDLE) ++*idle;
-        else ++*active;
+        if (c->phase == SRV_IDLE)
+            ++*idle;
+        else
+            ++*active;
         pthread_mutex_unlock(&c->lock);
     }
     pthread_mutex_unlock(&server->lock);

@@ -13,11 +13,11 @@
 #include "server.h"
 
 enum {
-    MOST_URI = 8 << 10,      /* bytes of a request target */
-    MOST_HEAD = 32 << 10,    /* bytes of names and values of headers, with four each for what is around them */
+    MOST_URI = 8 << 10,   /* bytes of a request target */
+    MOST_HEAD = 32 << 10, /* bytes of names and values of headers, with four each for what is around them */
     MOST_HEADERS = 100,
-    SMALL_BODY = 64 << 10,   /* finished on the I/O thread where the work is small too; read on where it is refused */
-    MOST_UNKEPT = 64 << 20,  /* bytes past the limit of a chunked body that are read and forgotten */
+    SMALL_BODY = 64 << 10,  /* finished on the I/O thread where the work is small too; read on where it is refused */
+    MOST_UNKEPT = 64 << 20, /* bytes past the limit of a chunked body that are read and forgotten */
     CONNECTION_MEMORY = 64 << 10, /* a head of the sizes above fits; zeroed by libmicrohttpd after each request */
     REQUEST_ID_SIZE = 129,
     TRACEPARENT_SIZE = 56,
@@ -35,7 +35,7 @@ typedef struct srv_exchange {
     int64_t begun;
     size_t target_length;
     uint64_t bytes_in, bytes_out, past_limit;
-    int status;                /* sent, 0: none yet */
+    int status; /* sent, 0: none yet */
     bool active, has_body, expects_continue, discards, lingers, computing, cancelled, gone, finished;
     const char *rejected, *cancelled_at, *code; /* as in srv_record */
     char method[16], request_id[REQUEST_ID_SIZE], traceparent[TRACEPARENT_SIZE];
@@ -65,10 +65,10 @@ typedef struct srv_server {
     srv_metrics *metrics;
     struct MHD_Daemon *mhd;
     int listener;
-    atomic_int readiness;  /* API_STARTING, ... */
-    atomic_bool closing;   /* every reply from now on says Connection: close */
+    atomic_int readiness; /* API_STARTING, ... */
+    atomic_bool closing;  /* every reply from now on says Connection: close */
     atomic_uint_least64_t accepted;
-    pthread_mutex_t lock;  /* of the list */
+    pthread_mutex_t lock; /* of the list */
     srv_connection *connections;
     uint64_t serials;
     struct srv_watch *watch;
@@ -102,8 +102,8 @@ void srv_connection_close(srv_connection *connection);
 /* Records the exchange in the log and the metrics, frees it, and leaves the connection idle. */
 void srv_exchange_end(srv_connection *connection, enum MHD_RequestTerminationCode how);
 /* Writes an error straight to the socket, past libmicrohttpd, which refuses to send anything in the middle of a body,
- * and ends the sending side; libmicrohttpd is then to be told to close. Only where it is not sending: phases IDLE, HEAD,
- * BODY. Caller holds the lock. */
+ * and ends the sending side; libmicrohttpd is then to be told to close. Only where it is not sending: phases IDLE,
+ * HEAD, BODY. Caller holds the lock. */
 void srv_connection_give_up(srv_connection *connection, const char *code, const char *detail);
 /* Asks the engine to stop: API_CANCEL_*. Only in phase WORK. Caller holds the lock. */
 void srv_connection_cancel(srv_connection *connection, int reason);

@@ -163,11 +163,15 @@ static bool is_traceparent(const char *text) {
 
 void srv_head_ids(const srv_head *head, char request_id[REQUEST_ID_SIZE], char traceparent[TRACEPARENT_SIZE]) {
     const char *id = MHD_lookup_connection_value(head->mhd, MHD_HEADER_KIND, "X-Request-Id");
-    if (id && is_request_id(id)) snprintf(request_id, REQUEST_ID_SIZE, "%s", id);
-    else snprintf(request_id, REQUEST_ID_SIZE, "%016llx", (unsigned long long)unique());
+    if (id && is_request_id(id))
+        snprintf(request_id, REQUEST_ID_SIZE, "%s", id);
+    else
+        snprintf(request_id, REQUEST_ID_SIZE, "%016llx", (unsigned long long)unique());
     const char *parent = MHD_lookup_connection_value(head->mhd, MHD_HEADER_KIND, "traceparent");
-    if (!parent) traceparent[0] = 0;
-    else if (is_traceparent(parent)) snprintf(traceparent, TRACEPARENT_SIZE, "%s", parent);
+    if (!parent)
+        traceparent[0] = 0;
+    else if (is_traceparent(parent))
+        snprintf(traceparent, TRACEPARENT_SIZE, "%s", parent);
     else
         snprintf(traceparent, TRACEPARENT_SIZE, "00-%016llx%016llx-%016llx-00", (unsigned long long)unique(),
                  (unsigned long long)unique(), (unsigned long long)unique());

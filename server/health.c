@@ -58,7 +58,9 @@ int srv_health(const srv_config *config) {
     int status = fd >= 0 ? ask(fd, strchr(host, ':') ? "localhost" : host) : 0;
     if (fd >= 0) close(fd);
     if (status == 200) return 0;
-    if (status) fprintf(stderr, "attentiond: not ready: /readyz says %d\n", status);
-    else fprintf(stderr, "attentiond: no answer from %s port %s\n", host, port);
+    if (status)
+        fprintf(stderr, "attentiond: not ready: /readyz says %d\n", status);
+    else
+        fprintf(stderr, "attentiond: no answer from %s port %s\n", host, port);
     return 1;
 }

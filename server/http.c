@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const double small_work = 200e3;    /* nanoseconds: less is done at once by the I/O thread */
-static const double work_of_a_byte = 20;   /* nanoseconds: guess for a body that has not been looked at */
+static const double small_work = 200e3;  /* nanoseconds: less is done at once by the I/O thread */
+static const double work_of_a_byte = 20; /* nanoseconds: guess for a body that has not been looked at */
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
@@ -266,8 +266,10 @@ static void complete(void *arg, struct MHD_Connection *mhd, void **context, enum
 }
 
 static void notice(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode what) {
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) *context = srv_connection_open(arg, mhd);
-    else if (*context) srv_connection_close(*context);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        *context = srv_connection_open(arg, mhd);
+    else if (*context)
+        srv_connection_close(*context);
 }
 
 static size_t leave_escaped(void *arg, struct MHD_Connection *mhd, char *text) {

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 enum {
-    FRESH_MS = 300,  /* a connection accepted this short ago may still send its first request */
+    FRESH_MS = 300, /* a connection accepted this short ago may still send its first request */
     POLL_MS = 5,
-    LAST_MS = 2000,  /* for replies to get out after drain-timeout */
+    LAST_MS = 2000, /* for replies to get out after drain-timeout */
 };
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static void on_signal(int number) {
 
 static bool catch_signals(void) {
     if (pipe2(signal_pipe, O_CLOEXEC) != 0) return false;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: under TSan a handler waits for read to end */
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
@@ -78,7 +78,8 @@ static void raise_file_limit(void) {
 
 static void pause_ms(int64_t milliseconds) {
     struct timespec t = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
-    while (nanosleep(&t, &t) != 0 && errno == EINTR) {}
+    while (nanosleep(&t, &t) != 0 && errno == EINTR) {
+    }
 }
 
 static int readiness(void *context) { return atomic_load(&((srv_server *)context)->readiness); }

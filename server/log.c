@@ -86,8 +86,7 @@ bool srv_log_start(srv_level level, srv_log_format format) {
     state.json = format == SRV_LOG_JSON || (format == SRV_LOG_AUTO && !isatty(STDERR_FILENO));
     state.filling = malloc(BUFFER);
     state.writing = malloc(BUFFER);
-    state.running =
-        state.filling && state.writing && pthread_create(&state.thread, NULL, write_lines, NULL) == 0;
+    state.running = state.filling && state.writing && pthread_create(&state.thread, NULL, write_lines, NULL) == 0;
     return state.running;
 }
 
@@ -182,8 +181,10 @@ static bool is_plain(const char *text) {
 void srv_line_string(srv_line *line, const char *name, const char *value) {
     if (!value || line->full) return;
     put_name(line, name);
-    if (!line->json && is_plain(value)) put_text(line, value);
-    else put_quoted(line, value);
+    if (!line->json && is_plain(value))
+        put_text(line, value);
+    else
+        put_quoted(line, value);
     end_field(line);
 }
 

@@ -17,7 +17,8 @@ static const char usage[] =
     "\n";
 
 static int help(const char *form) {
-    if (strcmp(form, "text") == 0) fputs(usage, stdout);
+    if (strcmp(form, "text") == 0)
+        fputs(usage, stdout);
     else if (strcmp(form, "man") != 0 && strcmp(form, "markdown") != 0) {
         fprintf(stderr, "attentiond: --help: expected text, man or markdown, not \"%.60s\"\n", form);
         return 2;

@@ -37,13 +37,13 @@ struct srv_metrics {
 };
 
 /* Each list ends with NULL; where a last name stands for "any other" it says so. */
-extern const char *const metrics_methods[METHODS + 1];  /* _OTHER last */
-extern const char *const metrics_routes[ROUTES + 1];    /* unmatched last */
-extern const int metrics_statuses[STATUSES];            /* ascending, 0: no more */
+extern const char *const metrics_methods[METHODS + 1]; /* _OTHER last */
+extern const char *const metrics_routes[ROUTES + 1];   /* unmatched last */
+extern const int metrics_statuses[STATUSES];           /* ascending, 0: no more */
 extern const char *const metrics_stages[STAGES + 1];
 extern const char *const metrics_formats[FORMATS + 1];
 extern const char *const metrics_reasons[REASONS + 1];
-extern const char *const metrics_codes[CODES + 1];      /* internal last */
+extern const char *const metrics_codes[CODES + 1]; /* internal last */
 extern const char *const metrics_cancel_stages[CANCEL_STAGES + 1];
 extern const double metrics_seconds_bounds[SECONDS_BOUNDS], metrics_stage_bounds[STAGE_BOUNDS];
 extern const double metrics_bytes_bounds[BYTES_BOUNDS], metrics_keys_bounds[KEYS_BOUNDS];

@@ -30,8 +30,10 @@ __attribute__((format(printf, 2, 3))) static void say(text *out, const char *for
     va_start(args, format);
     int n = vsnprintf(out->bytes + out->length, out->room - out->length, format, args);
     va_end(args);
-    if (n > 0 && (size_t)n < out->room - out->length) out->length += (size_t)n;
-    else out->failed = true; /* no line of ours is near 1 KiB */
+    if (n > 0 && (size_t)n < out->room - out->length)
+        out->length += (size_t)n;
+    else
+        out->failed = true; /* no line of ours is near 1 KiB */
 }
 
 static void family(text *out, const char *name, const char *type, const char *help) {

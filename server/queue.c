@@ -1,15 +1,15 @@
 /* queue.c: requests waiting for a compute thread: bounded by count and by the wait that is predicted.
  *
- * Two lanes, so that a short request does not wait behind long ones: a free thread takes the oldest short one, but every
- * fourth time the oldest long one, so that these are not starved. The wait ahead of a request is the estimated work of
- * all before it, corrected by how long past estimates really took, divided among the threads.
+ * Two lanes, so that a short request does not wait behind long ones: a free thread takes the oldest short one, but
+ * every fourth time the oldest long one, so that these are not starved. The wait ahead of a request is the estimated
+ * work of all before it, corrected by how long past estimates really took, divided among the threads.
  */
 #include "server.h"
 
 #include <stdlib.h>
 
 enum { LONG_TURN = 4 };
-static const double long_work = 20e6;  /* nanoseconds: past this a request is long */
+static const double long_work = 20e6;    /* nanoseconds: past this a request is long */
 static const double smoothing = 1. / 16; /* of the correction: the weight of the newest */
 
 const char *const srv_lane_names[SRV_LANES] = {"short", "long"};
@@ -98,7 +98,8 @@ static void run_turn(attn_task *task) {
     queue->running--;
     queue->busy += took * 1e-9;
     queue->backlog -= work;
-    if (queue->running == 0 && !queue->lanes[0].depth && !queue->lanes[1].depth) queue->backlog = 0; /* sheds rounding */
+    if (queue->running == 0 && !queue->lanes[0].depth && !queue->lanes[1].depth)
+        queue->backlog = 0; /* sheds rounding */
     double ratio = took / work;
     ratio = ratio < 0.01 ? 0.01 : ratio > 100 ? 100 : ratio;
     queue->correction += smoothing * (ratio - queue->correction);

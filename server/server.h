@@ -32,7 +32,7 @@ typedef struct srv_config {
     const char *host;   /* without brackets */
     const char *kernel; /* NULL: the best */
     uint64_t port;
-    uint64_t threads, io_threads;            /* 0: not set, until srv_config_resolve */
+    uint64_t threads, io_threads; /* 0: not set, until srv_config_resolve */
     uint64_t max_body, max_memory, max_connections, queue;
     double compute_timeout, request_timeout, idle_timeout, head_timeout, body_timeout; /* seconds */
     double drain_delay, drain_timeout;
@@ -55,17 +55,17 @@ void srv_config_resolve(srv_config *config);
 void srv_config_print(FILE *file, const char *form);
 
 /* Values (values.c): each returns false for what it does not read. */
-bool srv_read_count(const char *text, uint64_t *value);   /* decimal digits */
-bool srv_read_size(const char *text, uint64_t *bytes);    /* "256MiB", "64K", "1.5GiB", "4096" */
-bool srv_read_time(const char *text, double *seconds);    /* "50s", "500ms", "2m", "1h", "50" */
+bool srv_read_count(const char *text, uint64_t *value); /* decimal digits */
+bool srv_read_size(const char *text, uint64_t *bytes);  /* "256MiB", "64K", "1.5GiB", "4096" */
+bool srv_read_time(const char *text, double *seconds);  /* "50s", "500ms", "2m", "1h", "50" */
 /* Levenshtein's distance, for naming the nearest flag. Strings past 63 bytes are cut. */
 size_t srv_distance(const char *a, const char *b);
 
 /* ---- what the container grants (cgroup.c) ------------------------------------------------------------------------ */
 
-size_t srv_cpus(void);            /* least of affinity and cgroup quota, rounded up; at least 1 */
-uint64_t srv_memory(void);        /* least of the cgroup limit and of memory available, bytes */
-double srv_cpu_throttled(void);   /* seconds; 0 where the kernel does not tell */
+size_t srv_cpus(void);          /* least of affinity and cgroup quota, rounded up; at least 1 */
+uint64_t srv_memory(void);      /* least of the cgroup limit and of memory available, bytes */
+double srv_cpu_throttled(void); /* seconds; 0 where the kernel does not tell */
 
 /* ---- log (log.c, request_log.c) ---------------------------------------------------------------------------------- */
 
@@ -73,15 +73,15 @@ typedef struct srv_record { /* one request, for the log and the metrics; strings
     const char *method, *route, *client, *request_id, *trace_id;
     int status;
     uint64_t bytes_in, bytes_out;
-    double seconds; /* first byte of the head to last byte of the reply */
-    const char *rejected; /* reason, where it was refused before work; else NULL */
+    double seconds;         /* first byte of the head to last byte of the reply */
+    const char *rejected;   /* reason, where it was refused before work; else NULL */
     const api_trace *trace; /* NULL: no request object */
-    const char *code;     /* of the error, or NULL */
-    const char *cancelled; /* stage at which the client went or time was up; else NULL */
+    const char *code;       /* of the error, or NULL */
+    const char *cancelled;  /* stage at which the client went or time was up; else NULL */
 } srv_record;
 
 bool srv_log_start(srv_level level, srv_log_format format); /* false: no thread, no memory */
-void srv_log_stop(void);              /* writes what is held, waiting at most half a second */
+void srv_log_stop(void);                                    /* writes what is held, waiting at most half a second */
 uint64_t srv_log_dropped(void);
 bool srv_log_enabled(srv_level level);
 
@@ -108,8 +108,8 @@ typedef struct srv_ticket { /* a waiting request; owned by the caller until run 
     struct srv_ticket *next;
     double work; /* estimated nanoseconds of one thread */
     int lane;
-    int64_t queued;        /* when */
-    struct srv_turn *turn; /* the queue's */
+    int64_t queued;                                        /* when */
+    struct srv_turn *turn;                                 /* the queue's */
     void (*run)(struct srv_ticket *ticket, double waited); /* seconds; the ticket may be gone when it returns */
 } srv_ticket;
 

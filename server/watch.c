@@ -13,13 +13,14 @@
 #include <unistd.h>
 
 enum {
-    LINGERS = 256,           /* at once; beyond, connections are closed without lingering */
+    LINGERS = 256, /* at once; beyond, connections are closed without lingering */
     LINGER_MS = 2000,
     LINGER_BYTES = 256 << 20,
     SCAN_MS = 200,
     EVENTS = 64,
 };
-#define LINGER_MARK (UINT64_C(1) << 63) /* in an event: the rest is an index; else a connection's serial, or 0: stop */
+#define LINGER_MARK (UINT64_C(1) << 63) /* in an event: the rest is an index; else a connection's serial, or 0: stop \
+                                         */
 
 typedef struct lingering {
     int fd; /* -1: free */
@@ -120,8 +121,16 @@ bool srv_connection_is_busy(srv_connection *connection) {
 }
 
 static void give_up(srv_connection *connection, const char *detail) {
+    char byte;
+    if (recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return; /* it is we who are slow to read */
     srv_connection_give_up(connection, "timeout", detail);
     shutdown(connection->fd, SHUT_RD); /* libmicrohttpd sees the end, and closes */
+}
+
+/* The client closed its sending side and everything it sent is read: a body under way will never be complete. */
+static bool sends_no_more(const srv_connection *connection) {
+    char byte;
+    return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 static void look_at(srv_connection *connection, int64_t now) {
@@ -142,7 +151,9 @@ static void look_at(srv_connection *connection, int64_t now) {
             give_up(connection, "the head of the request did not arrive in time");
         break;
     case SRV_BODY:
-        if (is_past(now, connection->since, config->body_timeout))
+        if (sends_no_more(connection))
+            shutdown(connection->fd, SHUT_RDWR); /* which libmicrohttpd notices, where it does not a half-close */
+        else if (is_past(now, connection->since, config->body_timeout))
             give_up(connection, "the body of the request stopped arriving");
         else if (is_past(now, x->begun, config->request_timeout))
             give_up(connection, "the body of the request took too long to arrive");
@@ -183,8 +194,10 @@ static void *run(void *arg) {
         int n = epoll_wait(watch->epoll, events, EVENTS, (int)((next_scan - now) / 1000000) + 1);
         for (int i = 0; i < n; i++) {
             uint64_t mark = events[i].data.u64;
-            if (mark & LINGER_MARK) read_on(watch, &watch->lingers[mark & ~LINGER_MARK]);
-            else if (mark) client_gone(watch->server, mark);
+            if (mark & LINGER_MARK)
+                read_on(watch, &watch->lingers[mark & ~LINGER_MARK]);
+            else if (mark)
+                client_gone(watch->server, mark);
         }
     }
     return NULL;

@@ -260,9 +260,10 @@ oracle *oracle_attention(const attn_problem *p, const attn_results *results) {
 
 void oracle_free(oracle *o) {
     if (!o) return;
-    oracle_tensor *all[] = {&o->scores,       &o->scaled, &o->capped, &o->masked,    &o->weights,
-                            &o->mean_weights, &o->lse,    &o->output, &o->present_k, &o->present_v};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) drop(all[i]);
+    enum { TENSORS = 10 };
+    oracle_tensor *const all[TENSORS] = {&o->scores,       &o->scaled, &o->capped, &o->masked,    &o->weights,
+                                         &o->mean_weights, &o->lse,    &o->output, &o->present_k, &o->present_v};
+    for (size_t i = 0; i < TENSORS; i++) drop(all[i]);
     free(o);
 }
 
@@ -391,8 +392,9 @@ oracle_mha *oracle_mha_new(const attn_mha *m, const attn_mha_results *results, c
 
 void oracle_mha_free(oracle_mha *o) {
     if (!o) return;
-    oracle_tensor *all[] = {&o->q, &o->k, &o->v, &o->heads, &o->output};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) drop(all[i]);
+    enum { TENSORS = 5 };
+    oracle_tensor *const all[TENSORS] = {&o->q, &o->k, &o->v, &o->heads, &o->output};
+    for (size_t i = 0; i < TENSORS; i++) drop(all[i]);
     oracle_free(o->attention);
     free(o);
 }

@@ -373,7 +373,8 @@ static void check_same_bits(const attn_problem *p, const attn_results *a, const 
     }
 }
 
-static attn_pool *pools[3]; /* of 1, 2 and 3 threads */
+enum { POOLS = 3 };
+static attn_pool *pools[POOLS]; /* of 1, 2 and 3 threads */
 
 static void same_bits(const attn_engine *engine, attn_dtype dtype) {
     for (size_t i = 0; i < 24; i++) {
@@ -388,7 +389,7 @@ static void same_bits(const attn_engine *engine, attn_dtype dtype) {
         CHECK(run_problem(engine, &p, &all, NULL, NULL) == first, "%s: another status with all results",
               problem_text(&p));
         if (first == ATTN_OK) check_same_bits(&p, &alone, &all, "asked for alone");
-        for (size_t t = 0; t < COUNT(pools) && first == ATTN_OK; t++) {
+        for (size_t t = 0; t < POOLS && first == ATTN_OK; t++) {
             const attn_engine threaded = {engine->kernel, pools[t]};
             const attn_results some = results_room(&owner, &p, 1 + (unsigned)check_random_below(WANT_ALL));
             CHECK(run_problem(&threaded, &p, &some, NULL, NULL) == ATTN_OK, "%s: another status with threads",
@@ -399,9 +400,9 @@ static void same_bits(const attn_engine *engine, attn_dtype dtype) {
     }
 }
 static void test_same_bits(void) {
-    for (size_t t = 0; t < COUNT(pools); t++) CHECK_FATAL((pools[t] = attn_pool_new(t + 1)) != NULL, "no pool");
+    for (size_t t = 0; t < POOLS; t++) CHECK_FATAL((pools[t] = attn_pool_new(t + 1)) != NULL, "no pool");
     each(same_bits);
-    for (size_t t = 0; t < COUNT(pools); t++) attn_pool_free(pools[t]);
+    for (size_t t = 0; t < POOLS; t++) attn_pool_free(pools[t]);
 }
 
 /* One of several callers of the same pool at the same time. */

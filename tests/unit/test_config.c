@@ -26,14 +26,15 @@ static void test_sizes(void) {
     static const struct {
         const char *text;
         uint64_t bytes;
-    } good[] = {{"0", 0},          {"4096", 4096},   {"64K", 65536},          {"64KiB", 65536},
+    } good[] = {{"0", 0},          {"4096", 4096},  {"64K", 65536},         {"64KiB", 65536},
                 {"1MiB", 1 << 20}, {"1m", 1 << 20}, {"1.5GiB", 3ull << 29}, {"256MiB", 256u << 20}};
     static const char *const bad[] = {"", "x", "-1", "1XB", "1 MiB", ".", "1e3", "99999999999999999999TiB", "1..5K"};
     uint64_t bytes = 1;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         CHECK(srv_read_size(good[i].text, &bytes) && bytes == good[i].bytes, "%s is %llu", good[i].text,
               (unsigned long long)bytes);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) CHECK(!srv_read_size(bad[i], &bytes), "\"%s\" is read", bad[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!srv_read_size(bad[i], &bytes), "\"%s\" is read", bad[i]);
 }
 
 static void test_times(void) {
@@ -44,8 +45,8 @@ static void test_times(void) {
     static const char *const bad[] = {"", "s", "-1s", "1d", "5 s", "nan", "inf", "1e3"};
     double seconds = 0;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        CHECK(srv_read_time(good[i].text, &seconds) && fabs(seconds - good[i].seconds) < 1e-12, "%s is %g", good[i].text,
-              seconds);
+        CHECK(srv_read_time(good[i].text, &seconds) && fabs(seconds - good[i].seconds) < 1e-12, "%s is %g",
+              good[i].text, seconds);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK(!srv_read_time(bad[i], &seconds), "\"%s\" is read", bad[i]);
 }
@@ -55,7 +56,8 @@ static void test_counts(void) {
     CHECK(srv_read_count("18446744073709551615", &value) && value == UINT64_MAX, "2^64 - 1 is %llu",
           (unsigned long long)value);
     CHECK(!srv_read_count("18446744073709551616", &value), "2^64 is read");
-    CHECK(!srv_read_count("+1", &value) && !srv_read_count("", &value) && !srv_read_count("1 ", &value), "junk is read");
+    CHECK(!srv_read_count("+1", &value) && !srv_read_count("", &value) && !srv_read_count("1 ", &value),
+          "junk is read");
 }
 
 static void test_distance(void) {
@@ -97,9 +99,15 @@ static void test_flags_beat_environment(void) {
 static void test_faults_are_one_clear_line(void) {
     static const struct {
         const char *first, *second, *says;
-    } bad[] = {{"--port", "99999", "from 0 to 65535"}, {"--prot", "1", "--port"},      {"--port", NULL, "after it"},
-               {"--log-level", "loud", "debug"},       {"--max-body", "3XB", "MiB"}, {"--queue", "0", "from 1"},
-               {"-x", NULL, "-x"},                     {"--threads", "", "whole"},   {"--vresion", NULL, "--version"}};
+    } bad[] = {{"--port", "99999", "from 0 to 65535"},
+               {"--prot", "1", "--port"},
+               {"--port", NULL, "after it"},
+               {"--log-level", "loud", "debug"},
+               {"--max-body", "3XB", "MiB"},
+               {"--queue", "0", "from 1"},
+               {"-x", NULL, "-x"},
+               {"--threads", "", "whole"},
+               {"--vresion", NULL, "--version"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK(read_words(bad[i].first, bad[i].second, NULL) == SRV_BAD, "%s is taken", bad[i].first);
         CHECK(strstr(command.message, bad[i].says) && !strchr(command.message, '\n'), "%s: %s", bad[i].first,
@@ -111,7 +119,8 @@ static void test_words(void) {
     CHECK(read_words("--port=1", "health", NULL) == SRV_RUN && command.words[0] && !command.words[1], "health");
     CHECK(read_words("call", "mha", NULL) == SRV_RUN && command.words[1], "call mha");
     CHECK(read_words("call", "mha", "more") == SRV_BAD, "three words");
-    CHECK(read_words("--host", "[::1]", NULL) == SRV_RUN && strcmp(config.host, "::1") == 0, "brackets: %s", config.host);
+    CHECK(read_words("--host", "[::1]", NULL) == SRV_RUN && strcmp(config.host, "::1") == 0, "brackets: %s",
+          config.host);
 }
 
 static void test_help_names_every_flag_and_twin(void) {

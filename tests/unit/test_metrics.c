@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const srv_gauges gauges = {.queue_limit = 256, .workers = 2, .ready = true, .kernel = "k", .blas = "b", .mhd = "m"};
+static const srv_gauges gauges = {
+    .queue_limit = 256, .workers = 2, .ready = true, .kernel = "k", .blas = "b", .mhd = "m"};
 
 static char *text_of(srv_metrics *metrics) {
     size_t length = 0;
@@ -31,12 +32,14 @@ static void test_zero_from_the_start(void) {
     CHECK_FATAL(metrics != NULL, "no memory");
     char *text = text_of(metrics);
     CHECK_FATAL(text != NULL, "no memory");
-    static const char *const zeros[] = {
-        "attentiond_rejected_total{reason=\"queue_full\"}", "attentiond_rejected_total{reason=\"draining\"}",
-        "attentiond_errors_total{code=\"invalid_json\"}", "attentiond_errors_total{code=\"internal\"}",
-        "attentiond_cancelled_total{stage=\"compute\"}",
-        "attentiond_stage_duration_seconds_count{route=\"/mha\",stage=\"encode\"}",
-        "attentiond_keys_count{route=\"/attention\"}", "attentiond_requests_in_flight"};
+    static const char *const zeros[] = {"attentiond_rejected_total{reason=\"queue_full\"}",
+                                        "attentiond_rejected_total{reason=\"draining\"}",
+                                        "attentiond_errors_total{code=\"invalid_json\"}",
+                                        "attentiond_errors_total{code=\"internal\"}",
+                                        "attentiond_cancelled_total{stage=\"compute\"}",
+                                        "attentiond_stage_duration_seconds_count{route=\"/mha\",stage=\"encode\"}",
+                                        "attentiond_keys_count{route=\"/attention\"}",
+                                        "attentiond_requests_in_flight"};
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
         CHECK(sample(text, zeros[i]) == 0, "%s is %g", zeros[i], sample(text, zeros[i]));
     CHECK(sample(text, "attentiond_ready") == 1 && sample(text, "process_start_time_seconds") > 1e9, "gauges");
@@ -46,8 +49,14 @@ static void test_zero_from_the_start(void) {
 
 static void record(srv_metrics *metrics, const char *method, const char *route, int status, double seconds,
                    const api_trace *trace) {
-    const srv_record one = {.method = method, .route = route, .client = "c", .status = status, .bytes_in = 300,
-                            .bytes_out = 70, .seconds = seconds, .trace = trace,
+    const srv_record one = {.method = method,
+                            .route = route,
+                            .client = "c",
+                            .status = status,
+                            .bytes_in = 300,
+                            .bytes_out = 70,
+                            .seconds = seconds,
+                            .trace = trace,
                             .code = status == 422 ? "ragged" : NULL};
     srv_metrics_record(metrics, &one);
 }
@@ -55,16 +64,21 @@ static void record(srv_metrics *metrics, const char *method, const char *route, 
 static void test_counts_add_up(void) {
     srv_metrics *metrics = srv_metrics_new();
     CHECK_FATAL(metrics != NULL, "no memory");
-    const api_trace trace = {.route = "/attention", .format = "json", .computes = true, .has_problem = true, .n_k = 16,
-                             .flops = 1000, .times = {.decode = 2e-5, .compute = 0.5}};
+    const api_trace trace = {.route = "/attention",
+                             .format = "json",
+                             .computes = true,
+                             .has_problem = true,
+                             .n_k = 16,
+                             .flops = 1000,
+                             .times = {.decode = 2e-5, .compute = 0.5}};
     for (int i = 0; i < 10; i++) record(metrics, "POST", "/attention", 200, 0.0002, &trace);
     record(metrics, "POST", "/attention", 422, 100, &trace);
     record(metrics, "BREW", "/coffee", 418, 1, NULL);
     char *text = text_of(metrics);
     CHECK_FATAL(text != NULL, "no memory");
-#define REQUESTS(suffix, method, route, status, more)                                                                  \
-    sample(text, "http_server_request_duration_seconds_" suffix "{http_request_method=\"" method "\",http_route=\"" route \
-                 "\",http_response_status_code=\"" status "\"" more "}")
+#define REQUESTS(suffix, method, route, status, more)                                            \
+    sample(text, "http_server_request_duration_seconds_" suffix "{http_request_method=\"" method \
+                 "\",http_route=\"" route "\",http_response_status_code=\"" status "\"" more "}")
     CHECK(REQUESTS("count", "POST", "/attention", "200", "") == 10, "count");
     CHECK(REQUESTS("bucket", "POST", "/attention", "200", ",le=\"0.0001\"") == 0, "below");
     CHECK(REQUESTS("bucket", "POST", "/attention", "200", ",le=\"0.00025\"") == 10, "within");

@@ -11,7 +11,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static attn_pool *pools[2]; /* of 1 and 2 threads */
+enum { POOLS = 2 };
+static attn_pool *pools[POOLS]; /* of 1 and 2 threads */
 
 static bool chance(size_t one_in) { return check_random_below(one_in) == 0; }
 static size_t between(size_t least, size_t most) { return least + check_random_below(most - least + 1); }
@@ -438,8 +439,8 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_flops),
         CHECK_TEST(test_every_row_ran),
     };
-    for (size_t i = 0; i < COUNT(pools); i++) pools[i] = attn_pool_new(i + 1);
+    for (size_t i = 0; i < POOLS; i++) pools[i] = attn_pool_new(i + 1);
     const int status = check_main(argc, argv, tests, COUNT(tests));
-    for (size_t i = 0; i < COUNT(pools); i++) attn_pool_free(pools[i]);
+    for (size_t i = 0; i < POOLS; i++) attn_pool_free(pools[i]);
     return status;
 }

@@ -206,15 +206,9 @@ static void test_no_wake_up_is_lost(void) {
 
 int main(int argc, char **argv) {
     const check_test tests[] = {
-        CHECK_TEST(test_slots),
-        CHECK_TEST(test_every_item_runs_once),
-        CHECK_TEST(test_threads_help),
-        CHECK_TEST(test_loops_nest),
-        CHECK_TEST(test_many_callers_at_once),
-        CHECK_TEST(test_tasks_run_in_order),
-        CHECK_TEST(test_tasks_may_loop),
-        CHECK_TEST(test_tasks_may_submit),
-        CHECK_TEST(test_no_wake_up_is_lost),
+        CHECK_TEST(test_slots),          CHECK_TEST(test_every_item_runs_once), CHECK_TEST(test_threads_help),
+        CHECK_TEST(test_loops_nest),     CHECK_TEST(test_many_callers_at_once), CHECK_TEST(test_tasks_run_in_order),
+        CHECK_TEST(test_tasks_may_loop), CHECK_TEST(test_tasks_may_submit),     CHECK_TEST(test_no_wake_up_is_lost),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
