@@ -76,7 +76,7 @@ $(HTTP): $(B)/tests/http/%: $(B)/tests/http/%.o $(HTTP_OBJ) $(B)/tests/support/c
 $(B)/tests/test_alloc: ALL_LDFLAGS += -Wl,$(subst $(space),$(comma),$(patsubst %,--wrap=%,malloc calloc realloc \
   aligned_alloc posix_memalign strdup free mmap munmap mremap))
 test: test-setup
-	$(MAKE) $(B)/attentiond test-programs
+	$(MAKE) --no-print-directory -j$$(nproc) $(B)/attentiond test-programs
 	$(RUN_TESTS) $(UNIT) $(HTTP)
 test-setup:
 	sh tools/install-deps.sh test
@@ -99,7 +99,7 @@ $(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ) $
 $(FUZZ)/fuzz_api: tests/fuzz/fuzz_api.c $(FUZZ)/api.a $(FUZZ)/core.a
 	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 fuzz: $(B)/tests/fuzz/corpus
-	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_api
+	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_api
 	mkdir -p $(FUZZ)/found
 	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus

@@ -22,7 +22,9 @@
 #include <string.h>
 #include <time.h>
 
+#ifndef SHORTEST
 #define SHORTEST 0.002
+#endif
 
 typedef struct spec {
     char work[16];

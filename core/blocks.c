@@ -10,21 +10,18 @@ static int64_t clipped(int64_t width) { return width < WIDEST_WINDOW ? width : W
 
 static size_t count_keys(const attn_problem *problem) { return problem->n_past + problem->n_new; }
 
-static int64_t position_of(const attn_problem *problem, size_t batch, size_t query)
-{
+static int64_t position_of(const attn_problem *problem, size_t batch, size_t query) {
     int64_t offset = problem->query_offset != NULL ? problem->query_offset[batch] : (int64_t)problem->n_past;
     return (int64_t)query + offset;
 }
 
-static int64_t span_start(const attn_problem *problem, int64_t position)
-{
+static int64_t span_start(const attn_problem *problem, int64_t position) {
     if (!problem->has_window || problem->window_left == ATTN_OPEN_SIDE) return 0;
     int64_t start = position - clipped(problem->window_left);
     return start > 0 ? start : 0;
 }
 
-static int64_t span_end(const attn_problem *problem, size_t batch, int64_t position)
-{
+static int64_t span_end(const attn_problem *problem, size_t batch, int64_t position) {
     int64_t end = (int64_t)count_keys(problem);
     if (problem->kv_lengths != NULL && problem->kv_lengths[batch] < end) end = problem->kv_lengths[batch];
     if (problem->causal && position + 1 < end) end = position + 1;
@@ -35,22 +32,19 @@ static int64_t span_end(const attn_problem *problem, size_t batch, int64_t posit
     return end > 0 ? end : 0;
 }
 
-attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query)
-{
+attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query) {
     int64_t position = position_of(problem, batch, query);
     return (attn_span){(size_t)span_start(problem, position), (size_t)span_end(problem, batch, position)};
 }
 
 /* The union of the spans of queries first..last: it has no gaps, as neighbouring positions differ by one and an
  * unclipped span is never empty. */
-static attn_span union_span(const attn_problem *problem, size_t batch, size_t first, size_t last)
-{
+static attn_span union_span(const attn_problem *problem, size_t batch, size_t first, size_t last) {
     return (attn_span){(size_t)span_start(problem, position_of(problem, batch, first)),
                        (size_t)span_end(problem, batch, position_of(problem, batch, last))};
 }
 
-void attn_rows_spans(const attn_problem *problem, attn_rows *rows)
-{
+void attn_rows_spans(const attn_problem *problem, attn_rows *rows) {
     if (rows->queries == 0 || rows->heads == 0) {
         rows->any = rows->all = (attn_span){0, 0};
         return;
@@ -61,21 +55,18 @@ void attn_rows_spans(const attn_problem *problem, attn_rows *rows)
     rows->all.hi = (size_t)span_end(problem, rows->batch, position_of(problem, rows->batch, rows->query));
 }
 
-static const uint8_t *mask_row(const attn_problem *problem, size_t batch, size_t head, size_t query)
-{
+static const uint8_t *mask_row(const attn_problem *problem, size_t batch, size_t head, size_t query) {
     const attn_broadcast *mask = &problem->mask;
     if (mask->data == NULL) return NULL;
     return (const uint8_t *)mask->data + batch * mask->batch + head * mask->head + query * mask->query;
 }
 
-static bool bias_blocks(const attn_problem *problem, size_t offset)
-{
+static bool bias_blocks(const attn_problem *problem, size_t offset) {
     if (problem->dtype == ATTN_F64) return ((const double *)problem->bias.data)[offset] == -INFINITY;
     return ((const float *)problem->bias.data)[offset] == -INFINITY;
 }
 
-bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key)
-{
+bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key) {
     const uint8_t *mask = mask_row(problem, batch, head, query);
     if (mask != NULL && mask[key * problem->mask.key] == 0) return false;
     const attn_broadcast *bias = &problem->bias;
@@ -84,8 +75,7 @@ bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, s
 }
 
 /* true where one of the keys lo..hi-1 of a row is open under mask and bias */
-static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t lo, size_t hi)
-{
+static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t lo, size_t hi) {
     if (lo >= hi) return false;
     const uint8_t *mask = mask_row(problem, batch, head, query);
     if (mask == NULL && problem->bias.data == NULL) return true;
@@ -100,20 +90,17 @@ static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, 
 }
 
 /* true where the rows of two queries hold the same cells of mask and bias */
-static bool queries_share_rows(const attn_problem *problem)
-{
+static bool queries_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.query == 0) &&
            (problem->bias.data == NULL || problem->bias.query == 0);
 }
 
-static bool heads_share_rows(const attn_problem *problem)
-{
+static bool heads_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.head == 0) &&
            (problem->bias.data == NULL || problem->bias.head == 0);
 }
 
-attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count)
-{
+attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count) {
     size_t end = key + count;
     if (rows->any.lo >= end || rows->any.hi <= key || rows->any.lo >= rows->any.hi) return ATTN_TILE_BLOCKED;
     bool inside = rows->all.lo <= key && end <= rows->all.hi;
@@ -131,14 +118,12 @@ attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *
     return ATTN_TILE_BLOCKED;
 }
 
-bool attn_query_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query)
-{
+bool attn_query_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query) {
     attn_span span = attn_query_span(problem, batch, query);
     return row_is_open(problem, batch, head, query, span.lo, span.hi);
 }
 
-bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head, size_t key)
-{
+bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head, size_t key) {
     if (problem->n_q == 0 || problem->kv_heads == 0) return false;
     attn_span reach = union_span(problem, batch, 0, problem->n_q - 1);
     if (key < reach.lo || key >= reach.hi) return false;
@@ -155,8 +140,7 @@ bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head,
     return false;
 }
 
-void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open)
-{
+void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open) {
     size_t n_k = count_keys(problem);
     if (n_k > 0) memset(open, 0, n_k);
     if (problem->n_q == 0 || problem->kv_heads == 0) return;

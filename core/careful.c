@@ -30,8 +30,7 @@ typedef struct careful_row {
     double *lost;   /* (d_v): ... and the error of its roundings */
 } careful_row;
 
-static bool fault_before(const attn_fault *a, const attn_fault *b)
-{
+static bool fault_before(const attn_fault *a, const attn_fault *b) {
     if (a->stage != b->stage) return a->stage < b->stage;
     if (a->batch != b->batch) return a->batch < b->batch;
     if (a->head != b->head) return a->head < b->head;
@@ -39,8 +38,7 @@ static bool fault_before(const attn_fault *a, const attn_fault *b)
     return a->key < b->key;
 }
 
-static void report(careful_run *run, const careful_row *row, attn_stage stage, size_t key)
-{
+static void report(careful_run *run, const careful_row *row, attn_stage stage, size_t key) {
     attn_fault fault = {stage, row->batch, row->head, row->query, key};
     pthread_mutex_lock(&run->lock);
     if (!run->faulty || fault_before(&fault, &run->fault)) run->fault = fault;
@@ -48,15 +46,13 @@ static void report(careful_run *run, const careful_row *row, attn_stage stage, s
     pthread_mutex_unlock(&run->lock);
 }
 
-static wide widen(double x)
-{
+static wide widen(double x) {
     wide result;
     result.fraction = frexp(x, &result.exponent);
     return result;
 }
 
-static wide times(wide a, double b)
-{
+static wide times(wide a, double b) {
     wide factor = widen(b);
     wide result = widen(a.fraction * factor.fraction);
     result.exponent += a.exponent + factor.exponent;
@@ -70,8 +66,7 @@ static real narrow(wide x) { return (real)ldexp(x.fraction, x.exponent); }
 static double number_of(real x) { return isfinite(x) ? (double)x : 0; }
 
 /* q.k term by term with exponents of any size: all terms are brought to the exponent of the largest. */
-static wide dot_any_size(size_t d, const real *q, const real *k)
-{
+static wide dot_any_size(size_t d, const real *q, const real *k) {
     int top = INT32_MIN;
     for (size_t c = 0; c < d; c++) {
         wide term = times(widen((double)q[c]), number_of(k[c]));
@@ -88,8 +83,7 @@ static wide dot_any_size(size_t d, const real *q, const real *k)
     return result;
 }
 
-static wide dot(size_t d, const real *q, const real *k)
-{
+static wide dot(size_t d, const real *q, const real *k) {
     double sum = 0, size = 0;
     for (size_t c = 0; c < d; c++) {
         double term = (double)q[c] * number_of(k[c]);
@@ -101,8 +95,7 @@ static wide dot(size_t d, const real *q, const real *k)
     return dot_any_size(d, q, k);
 }
 
-static real capped_of(const attn_problem *problem, wide scaled)
-{
+static real capped_of(const attn_problem *problem, wide scaled) {
     double cap = problem->softcap, s = ldexp(scaled.fraction, scaled.exponent);
     if (cap == 0) return narrow(scaled);
     double x = s / cap;
@@ -110,14 +103,12 @@ static real capped_of(const attn_problem *problem, wide scaled)
     return (real)(cap * tanh(x));
 }
 
-static void keep(void *result, size_t cell, real value)
-{
+static void keep(void *result, size_t cell, real value) {
     if (result != NULL) ((real *)result)[cell] = value;
 }
 
 /* One cell from q.k to the masked score, which it returns; stores what is asked for and reports what does not fit. */
-static double score_cell(careful_run *run, const careful_row *row, const real *q, size_t key, bool open)
-{
+static double score_cell(careful_run *run, const careful_row *row, const real *q, size_t key, bool open) {
     const attn_problem *problem = run->plan->problem;
     const attn_results *results = run->results;
     size_t kv_head = row->head / run->plan->group;
@@ -146,16 +137,14 @@ static double score_cell(careful_run *run, const careful_row *row, const real *q
     return (double)masked;
 }
 
-static void add(double *sum, double *lost, double x)
-{
+static void add(double *sum, double *lost, double x) {
     double wanted = x - *lost, total = *sum + wanted;
     *lost = (total - *sum) - wanted;
     *sum = total;
 }
 
 /* row->masked: scores -> weights. Returns their log-sum-exp, -infinity where no key is open. */
-static double softmax_row(size_t n, double *s)
-{
+static double softmax_row(size_t n, double *s) {
     double max = -INFINITY, sum = 0, lost = 0;
     for (size_t j = 0; j < n; j++) max = s[j] > max ? s[j] : max;
     for (size_t j = 0; j < n; j++) {
@@ -166,38 +155,46 @@ static double softmax_row(size_t n, double *s)
     return sum > 0 ? max + log(sum) : -INFINITY;
 }
 
-/* sum of w v, which is no greater than the greatest |v| that takes part */
-static void mix_row(careful_run *run, const careful_row *row)
-{
+static const real *value_row(const careful_run *run, const careful_row *row, size_t key) {
     const attn_problem *problem = run->plan->problem;
-    const attn_out_view *view = &run->results->output;
     size_t kv_head = row->head / run->plan->group;
-    memset(row->output, 0, problem->d_v * sizeof(double));
-    memset(row->lost, 0, problem->d_v * sizeof(double));
+    return attn_joined(problem, &problem->past_v, &problem->v, row->batch, kv_head, key);
+}
+
+/* the greatest |v| of the keys that take part */
+static double greatest_value(const careful_run *run, const careful_row *row) {
     double most = 0;
     for (size_t j = 0; j < run->plan->n_k; j++) {
         if (row->masked[j] == 0) continue;
-        const real *v = attn_joined(problem, &problem->past_v, &problem->v, row->batch, kv_head, j);
-        for (size_t c = 0; c < problem->d_v; c++) most = fabs((double)v[c]) > most ? fabs((double)v[c]) : most;
+        const real *v = value_row(run, row, j);
+        for (size_t c = 0; c < run->plan->problem->d_v; c++) most = fmax(most, fabs((double)v[c]));
     }
-    /* a quarter, for the sum may pass the largest double by a rounding; small values away from the subnormal numbers */
-    double unit = most > 1 ? 0.25 : 0x1p900;
+    return most;
+}
+
+/* sum of w v, taken of v / 2^exponent, the greatest of which is just under 1; it is no greater than the greatest |v| */
+static void mix_row(const careful_run *run, const careful_row *row) {
+    const attn_problem *problem = run->plan->problem;
+    const attn_out_view *view = &run->results->output;
+    memset(row->output, 0, problem->d_v * sizeof(double));
+    memset(row->lost, 0, problem->d_v * sizeof(double));
+    wide most = widen(greatest_value(run, row));
     for (size_t j = 0; j < run->plan->n_k; j++) {
         if (row->masked[j] == 0) continue;
-        const real *v = attn_joined(problem, &problem->past_v, &problem->v, row->batch, kv_head, j);
+        const real *v = value_row(run, row, j);
         for (size_t c = 0; c < problem->d_v; c++) {
-            add(&row->output[c], &row->lost[c], row->masked[j] * (unit * (double)v[c]));
+            add(&row->output[c], &row->lost[c], row->masked[j] * ldexp((double)v[c], -most.exponent));
         }
     }
     real *to = (real *)view->data + row->batch * view->batch + row->head * view->head + row->query * view->row;
     for (size_t c = 0; c < problem->d_v; c++) {
-        double sum = row->output[c] / unit;
-        to[c] = (real)(fabs(sum) <= most ? sum : copysign(most, sum));
+        double sum = row->output[c] - row->lost[c];
+        if (fabs(sum) > most.fraction) sum = copysign(most.fraction, sum);
+        to[c] = narrow((wide){sum, most.exponent});
     }
 }
 
-static void attend_row(careful_run *run, const careful_row *row)
-{
+static void attend_row(careful_run *run, const careful_row *row) {
     const attn_plan *plan = run->plan;
     const attn_problem *problem = plan->problem;
     const attn_results *results = run->results;
@@ -220,8 +217,7 @@ static void attend_row(careful_run *run, const careful_row *row)
 }
 
 /* All heads of one query. */
-static void query_item(void *arg, size_t item, size_t slot)
-{
+static void query_item(void *arg, size_t item, size_t slot) {
     careful_run *run = arg;
     attn_plan *plan = run->plan;
     const attn_problem *problem = plan->problem;
@@ -243,8 +239,7 @@ static void query_item(void *arg, size_t item, size_t slot)
     }
 }
 
-attn_status ATTN_T(attn_careful)(attn_plan *plan, const attn_results *results, attn_fault *fault)
-{
+attn_status ATTN_T(attn_careful)(attn_plan *plan, const attn_results *results, attn_fault *fault) {
     careful_run run = {.plan = plan, .results = results, .lock = PTHREAD_MUTEX_INITIALIZER};
     attn_pool_for(plan->pool, plan->problem->batch * plan->problem->n_q, query_item, &run);
     pthread_mutex_destroy(&run.lock);

@@ -13,25 +13,21 @@
 #define RESCALE_STEP 8
 
 /* sum += x, lost being what the roundings so far added too much */
-static inline void add(real *sum, real *lost, real x)
-{
+static inline void add(real *sum, real *lost, real x) {
     real wanted = x - *lost, total = *sum + wanted;
     *lost = (total - *sum) - wanted;
     *sum = total;
 }
 
-static void add_row(size_t n, real *restrict sum, real *restrict lost, const real *restrict x)
-{
+static void add_row(size_t n, real *restrict sum, real *restrict lost, const real *restrict x) {
     for (size_t c = 0; c < n; c++) add(&sum[c], &lost[c], x[c]);
 }
 
-static void scale_row(size_t n, real factor, real *row)
-{
+static void scale_row(size_t n, real factor, real *row) {
     for (size_t c = 0; c < n; c++) row[c] *= factor;
 }
 
-static void clear_rows(const attn_plan *plan, size_t rows, attn_scratch *scratch)
-{
+static void clear_rows(const attn_plan *plan, size_t rows, attn_scratch *scratch) {
     for (size_t r = 0; r < rows; r++) {
         scratch->max[r] = -(real)INFINITY;
         scratch->sum[r] = scratch->sum_lost[r] = 0;
@@ -42,8 +38,7 @@ static void clear_rows(const attn_plan *plan, size_t rows, attn_scratch *scratch
 }
 
 /* Moves the shift of row r to `max`. */
-static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *scratch)
-{
+static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *scratch) {
     size_t d = plan->d_v_padded;
     if (scratch->sum[r] > 0) {
         real factor = ATTN_T(attn_shift_factor)(plan, scratch->max[r], max);
@@ -57,8 +52,7 @@ static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *s
 
 /* s: q.k of the tile -> exp(masked - m), for each row; m and l move along. */
 static void softmax_tile(const attn_plan *plan, const attn_rows *rows, size_t key, size_t n, attn_tile_kind kind,
-                         attn_scratch *scratch)
-{
+                         attn_scratch *scratch) {
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         real *s = scratch->scores + r * plan->tile_k;
         ATTN_T(attn_exponents)(plan, rows, r, key, n, kind == ATTN_TILE_MIXED, s);
@@ -72,8 +66,7 @@ static void softmax_tile(const attn_plan *plan, const attn_rows *rows, size_t ke
 }
 
 static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, attn_tile_kind kind,
-                        attn_scratch *scratch)
-{
+                        attn_scratch *scratch) {
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
     size_t count = rows->heads * rows->queries, n = attn_plan_keys(plan, tile);
     size_t d_k = plan->problem->d_k, d_v = plan->d_v_padded;
@@ -85,8 +78,7 @@ static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, att
 }
 
 /* Writes what the results ask for of each row. */
-static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn_scratch *scratch)
-{
+static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn_scratch *scratch) {
     const attn_problem *problem = plan->problem;
     const attn_out_view *view = &plan->results->output;
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
@@ -111,22 +103,19 @@ static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn
 }
 
 /* Row r of split `split` of row tile `item`: maximum, sum, output (d_v_padded) side by side. */
-static real *partial_of(const attn_plan *plan, size_t item, size_t split, size_t r)
-{
+static real *partial_of(const attn_plan *plan, size_t item, size_t split, size_t r) {
     real *all = (real *)(void *)(plan->workspace + plan->at_partials);
     return all + ((item * plan->splits + split) * plan->rows + r) * (plan->d_v_padded + 2);
 }
 
-static attn_rows rows_of_item(const attn_plan *plan, size_t item)
-{
+static attn_rows rows_of_item(const attn_plan *plan, size_t item) {
     size_t pair = item / plan->row_tiles;
     /* Later queries see more keys under causal: the longest first leaves no thread waiting at the end. */
     size_t tile = plan->row_tiles - 1 - item % plan->row_tiles;
     return attn_plan_rows(plan, pair / plan->problem->kv_heads, pair % plan->problem->kv_heads, tile);
 }
 
-void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot)
-{
+void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot) {
     attn_plan *plan = arg;
     attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);
     size_t row_tile = item / plan->splits, split = item % plan->splits;
@@ -139,8 +128,7 @@ void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot)
     size_t first = split * plan->tiles_per_split, end = first + plan->tiles_per_split;
     if (first < rows.any.lo / plan->tile_k) first = rows.any.lo / plan->tile_k;
     for (size_t tile = first; tile < end && tile < plan->key_tiles && tile * plan->tile_k < rows.any.hi; tile++) {
-        attn_tile_kind kind =
-            attn_tile_classify(plan->problem, &rows, tile * plan->tile_k, attn_plan_keys(plan, tile));
+        attn_tile_kind kind = attn_tile_classify(plan->problem, &rows, tile * plan->tile_k, attn_plan_keys(plan, tile));
         if (kind == ATTN_TILE_BLOCKED) continue;
         if (attn_plan_stopped(plan)) return;
         attend_tile(plan, &rows, tile, kind, &scratch);
@@ -161,8 +149,7 @@ void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot)
 }
 
 /* Joins the splits of one row tile: with M the greatest of their m, each l and O counts exp(m - M) times. */
-void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot)
-{
+void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot) {
     attn_plan *plan = arg;
     attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);
     attn_rows rows = rows_of_item(plan, item);

@@ -13,24 +13,25 @@
 
 #include "attention.h"
 
-#define ATTN_KERNEL_OPS(NAME, REAL)                                                                                    \
-    typedef struct NAME {                                                                                              \
-        size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                         \
-        size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                            \
-        /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,     \
-         * infinity or NaN where one is not finite. */                                                                 \
-        REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                             \
-        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, j < tile_k */          \
-        void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);            \
-        /* the greatest of s[0..n) ; n > 0 */                                                                          \
-        REAL (*row_max)(size_t n, const REAL *s);                                                                      \
-        /* s[j] = 2^(s[j] * factor - shift), product and difference rounded; exactly 0 where s[j] is -infinity,        \
-         * 1 where the exponent is 0; returns their sum. factor > 0; for exponents up to 20. */                        \
-        REAL (*exp2_sum)(size_t n, REAL *s, REAL factor, REAL shift);                                                  \
-        /* x[i][c] = sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d, a multiple of lanes. x is\
-         * added to o (rows, d), and what the rounding of that added too much is kept in lost (rows, d), which is taken\
-         * off the next x first (Kahan): o - lost is the sum. */                                                       \
-        void (*mix)(size_t rows, size_t n, size_t d, const REAL *p, const REAL *v, size_t v_stride, REAL *o, REAL *lost);\
+#define ATTN_KERNEL_OPS(NAME, REAL)                                                                                   \
+    typedef struct NAME {                                                                                             \
+        size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                        \
+        size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                           \
+        /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,    \
+         * infinity or NaN where one is not finite. */                                                                \
+        REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                            \
+        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, j < tile_k */         \
+        void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);           \
+        /* the greatest of s[0..n) ; n > 0 */                                                                         \
+        REAL (*row_max)(size_t n, const REAL *s);                                                                     \
+        /* s[j] = 2^(s[j] * factor - shift), product and difference rounded; exactly 0 where s[j] is -infinity,       \
+         * 1 where the exponent is 0; returns their sum. factor > 0; for exponents up to 20. */                       \
+        REAL (*exp2_sum)(size_t n, REAL *s, REAL factor, REAL shift);                                                 \
+        /* x[i][c] = sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d, a multiple of lanes. \
+         * x is added to o (rows, d), and what the rounding of that added too much is kept in lost (rows, d), which is               \
+         * taken off the next x first (Kahan): o - lost is the sum. */                                                                \
+        void (*mix)(size_t rows, size_t n, size_t d, const REAL *p, const REAL *v, size_t v_stride, REAL *o,          \
+                    REAL *lost);                                                                                      \
     } NAME
 
 ATTN_KERNEL_OPS(attn_ops_f32, float);

@@ -23,8 +23,7 @@ extern const attn_ops_f64 attn_avx512_f64, attn_avx2_f64;
 /* The builtins ask the operating system too: it must save the wide registers. */
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
-static bool has_avx512(void)
-{
+static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
 }
@@ -50,16 +49,14 @@ static attn_kernel rows[ROWS];
 static atomic_uint_least64_t tiles[ROWS];
 
 /* The portable functions that know neither tile sizes nor the packed layout can stand in for those of any row. */
-static void fill_gaps(attn_kernel *row)
-{
+static void fill_gaps(attn_kernel *row) {
     if (row->f32.row_max == NULL) row->f32.row_max = attn_portable_f32.row_max;
     if (row->f32.exp2_sum == NULL) row->f32.exp2_sum = attn_portable_f32.exp2_sum;
     if (row->f64.row_max == NULL) row->f64.row_max = attn_portable_f64.row_max;
     if (row->f64.exp2_sum == NULL) row->f64.exp2_sum = attn_portable_f64.exp2_sum;
 }
 
-static void fill_rows(void)
-{
+static void fill_rows(void) {
     for (size_t i = 0; i < ROWS; i++) {
         rows[i] = (attn_kernel){.name = sources[i].name,
                                 .supported = sources[i].supported,
@@ -70,8 +67,7 @@ static void fill_rows(void)
     }
 }
 
-const attn_kernel *attn_kernel_at(size_t index)
-{
+const attn_kernel *attn_kernel_at(size_t index) {
     pthread_once(&once, fill_rows);
     return index < ROWS ? &rows[index] : NULL;
 }
@@ -80,8 +76,7 @@ const char *attn_kernel_name(const attn_kernel *kernel) { return kernel->name; }
 
 bool attn_kernel_supported(const attn_kernel *kernel) { return kernel->supported(); }
 
-const attn_kernel *attn_kernel_find(const char *name)
-{
+const attn_kernel *attn_kernel_find(const char *name) {
     const attn_kernel *row;
     for (size_t i = 0; (row = attn_kernel_at(i)) != NULL; i++) {
         bool wanted = name == NULL || strcmp(name, row->name) == 0;
@@ -90,7 +85,6 @@ const attn_kernel *attn_kernel_find(const char *name)
     return NULL;
 }
 
-uint64_t attn_kernel_tiles(const attn_kernel *kernel)
-{
+uint64_t attn_kernel_tiles(const attn_kernel *kernel) {
     return atomic_load_explicit(kernel->tiles, memory_order_relaxed);
 }

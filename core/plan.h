@@ -37,8 +37,8 @@ typedef struct attn_plan {
 
     /* What the run found out; each depends on the numbers of the problem alone. */
     atomic_bool cancelled;
-    atomic_bool unsafe;        /* q, scale or an open key is so large (or scale, softcap so odd) that scores may overflow */
-    atomic_bool unsafe_values; /* an open value is so large that sum e v may overflow */
+    atomic_bool unsafe; /* q, scale or an open key is so large (or scale, softcap so odd) that scores may overflow */
+    atomic_bool unsafe_values; /* an open value is so large, or all of its row so small, that sum e v may leave range */
     atomic_bool unsafe_stages; /* a key that is blocked for every query is so large */
 } attn_plan;
 
@@ -50,15 +50,13 @@ void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_probl
 attn_rows attn_plan_rows(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile);
 
 /* How many keys stand in key tile `tile`. */
-static inline size_t attn_plan_keys(const attn_plan *plan, size_t tile)
-{
+static inline size_t attn_plan_keys(const attn_plan *plan, size_t tile) {
     size_t left = plan->n_k - tile * plan->tile_k;
     return left < plan->tile_k ? left : plan->tile_k;
 }
 
 /* true where the caller wants no more of it */
-static inline bool attn_plan_cancelled(attn_plan *plan)
-{
+static inline bool attn_plan_cancelled(attn_plan *plan) {
     if (plan->cancel != NULL && atomic_load_explicit(plan->cancel, memory_order_relaxed)) {
         atomic_store_explicit(&plan->cancelled, true, memory_order_relaxed);
     }
@@ -66,15 +64,13 @@ static inline bool attn_plan_cancelled(attn_plan *plan)
 }
 
 /* true where the fast path should end early */
-static inline bool attn_plan_stopped(attn_plan *plan)
-{
+static inline bool attn_plan_stopped(attn_plan *plan) {
     return attn_plan_cancelled(plan) || atomic_load_explicit(&plan->unsafe, memory_order_relaxed);
 }
 
 /* Row `key` of past and new joined, of (batch, kv_head), as an element offset into the data it names. */
 static inline const void *attn_joined(const attn_problem *problem, const attn_view *past, const attn_view *fresh,
-                                      size_t batch, size_t kv_head, size_t key)
-{
+                                      size_t batch, size_t kv_head, size_t key) {
     const attn_view *view = key < problem->n_past ? past : fresh;
     size_t row = key < problem->n_past ? key : key - problem->n_past;
     size_t offset = batch * view->batch + kv_head * view->head + row * view->row;

@@ -26,19 +26,17 @@ struct attn_pool {
     pthread_cond_t work;  /* a task or a loop came, or the end */
     attn_task *first, *last;
     shared_loop *loops; /* those that may have items left */
-    size_t idle; /* threads that wait for work */
+    size_t idle;        /* threads that wait for work */
     bool ending;
     size_t threads;
     worker workers[];
 };
 
-static bool has_items(shared_loop *loop)
-{
+static bool has_items(shared_loop *loop) {
     return atomic_load_explicit(&loop->taken, memory_order_relaxed) < loop->items;
 }
 
-static void run_items(shared_loop *loop, size_t slot)
-{
+static void run_items(shared_loop *loop, size_t slot) {
     for (;;) {
         size_t item = atomic_fetch_add_explicit(&loop->taken, 1, memory_order_relaxed);
         if (item >= loop->items) return;
@@ -46,8 +44,7 @@ static void run_items(shared_loop *loop, size_t slot)
     }
 }
 
-static shared_loop *find_loop(const attn_pool *pool)
-{
+static shared_loop *find_loop(const attn_pool *pool) {
     for (shared_loop *each = pool->loops; each != NULL; each = each->next) {
         if (has_items(each)) return each;
     }
@@ -55,8 +52,7 @@ static shared_loop *find_loop(const attn_pool *pool)
 }
 
 /* Runs one piece of work where there is one; the lock is held before and after. */
-static bool do_some(attn_pool *pool, size_t slot)
-{
+static bool do_some(attn_pool *pool, size_t slot) {
     shared_loop *loop = find_loop(pool);
     if (loop != NULL) {
         loop->helpers++;
@@ -76,8 +72,7 @@ static bool do_some(attn_pool *pool, size_t slot)
     return true;
 }
 
-static void *work(void *arg)
-{
+static void *work(void *arg) {
     worker *self = arg;
     attn_pool *pool = self->pool;
     pthread_mutex_lock(&pool->lock);
@@ -92,8 +87,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void end_threads(attn_pool *pool)
-{
+static void end_threads(attn_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->ending = true;
     pthread_cond_broadcast(&pool->work);
@@ -104,8 +98,7 @@ static void end_threads(attn_pool *pool)
     free(pool);
 }
 
-attn_pool *attn_pool_new(size_t threads)
-{
+attn_pool *attn_pool_new(size_t threads) {
     if (threads == 0) threads = 1;
     if (threads > (SIZE_MAX - sizeof(attn_pool)) / sizeof(worker)) return NULL;
     attn_pool *pool = calloc(1, sizeof *pool + threads * sizeof *pool->workers);
@@ -133,15 +126,13 @@ attn_pool *attn_pool_new(size_t threads)
     return pool;
 }
 
-void attn_pool_free(attn_pool *pool)
-{
+void attn_pool_free(attn_pool *pool) {
     if (pool != NULL) end_threads(pool);
 }
 
 size_t attn_pool_slots(const attn_pool *pool) { return pool != NULL ? pool->threads + 1 : 1; }
 
-void attn_pool_submit(attn_pool *pool, attn_task *task)
-{
+void attn_pool_submit(attn_pool *pool, attn_task *task) {
     task->next = NULL;
     pthread_mutex_lock(&pool->lock);
     if (pool->last != NULL) {
@@ -154,8 +145,7 @@ void attn_pool_submit(attn_pool *pool, attn_task *task)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void announce(attn_pool *pool, shared_loop *loop)
-{
+static void announce(attn_pool *pool, shared_loop *loop) {
     pthread_mutex_lock(&pool->lock);
     loop->next = pool->loops;
     pool->loops = loop;
@@ -165,8 +155,7 @@ static void announce(attn_pool *pool, shared_loop *loop)
 }
 
 /* Takes the loop out, so that nobody joins it any more, and waits for those who did. */
-static void retire(attn_pool *pool, shared_loop *finished)
-{
+static void retire(attn_pool *pool, shared_loop *finished) {
     pthread_mutex_lock(&pool->lock);
     shared_loop **link = &pool->loops;
     while (*link != finished) link = &(*link)->next;
@@ -175,8 +164,7 @@ static void retire(attn_pool *pool, shared_loop *finished)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void attn_pool_for(attn_pool *pool, size_t items, void (*body)(void *arg, size_t item, size_t slot), void *arg)
-{
+void attn_pool_for(attn_pool *pool, size_t items, void (*body)(void *arg, size_t item, size_t slot), void *arg) {
     if (pool == NULL || items <= 1) {
         for (size_t item = 0; item < items; item++) body(arg, item, 0);
         return;

@@ -13,16 +13,14 @@
 /* From here on up scale times log2 e is a normal number of either type. */
 #define DIRECT_SCALE 0x1p-60
 
-static size_t ceil_div(size_t a, size_t b)
-{
+static size_t ceil_div(size_t a, size_t b) {
     assert(b > 0);
     return a / b + (a % b != 0);
 }
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-static void check_problem(const attn_problem *problem)
-{
+static void check_problem(const attn_problem *problem) {
     assert(problem->dtype == ATTN_F32 || problem->dtype == ATTN_F64);
     assert(problem->kv_heads == 0 ? problem->heads == 0 : problem->heads % problem->kv_heads == 0);
     assert(problem->d_k > 0);
@@ -35,8 +33,7 @@ static void check_problem(const attn_problem *problem)
 }
 
 /* Open cells of one head, mask and bias aside. */
-static double open_cells(const attn_problem *problem, size_t batch)
-{
+static double open_cells(const attn_problem *problem, size_t batch) {
     bool same = !problem->causal && !problem->has_window;
     double cells = 0;
     for (size_t i = 0; i < (same ? smaller(problem->n_q, 1) : problem->n_q); i++) {
@@ -46,21 +43,18 @@ static double open_cells(const attn_problem *problem, size_t batch)
     return same ? cells * (double)problem->n_q : cells;
 }
 
-double attn_flops(const attn_problem *problem)
-{
+double attn_flops(const attn_problem *problem) {
     double cells = 0;
     for (size_t b = 0; b < problem->batch; b++) cells += open_cells(problem, b);
     return cells * (double)problem->heads * 2.0 * ((double)problem->d_k + (double)problem->d_v);
 }
 
-static bool is_small(const attn_problem *problem, size_t n_k)
-{
+static bool is_small(const attn_problem *problem, size_t n_k) {
     double cells = (double)problem->batch * (double)problem->heads * (double)problem->n_q * (double)n_k;
     return cells * 2.0 * ((double)problem->d_k + (double)problem->d_v + 16) < SHARE_FLOPS;
 }
 
-static void cut_rows(attn_plan *plan)
-{
+static void cut_rows(attn_plan *plan) {
     const attn_problem *problem = plan->problem;
     plan->queries_per_tile = smaller(problem->n_q, plan->tile_q);
     plan->heads_per_tile = 1;
@@ -72,8 +66,7 @@ static void cut_rows(attn_plan *plan)
     plan->row_tiles = plan->query_tiles * plan->head_tiles;
 }
 
-static void cut_keys(attn_plan *plan)
-{
+static void cut_keys(attn_plan *plan) {
     const attn_problem *problem = plan->problem;
     plan->key_tiles = ceil_div(plan->n_k, plan->tile_k);
     plan->splits = 1;
@@ -87,8 +80,7 @@ static void cut_keys(attn_plan *plan)
 }
 
 /* Takes count * size bytes, rounded up to 64, off the workspace; returns their offset. total_bytes saturates. */
-static size_t reserve(size_t *total, size_t count, size_t size)
-{
+static size_t reserve(size_t *total, size_t count, size_t size) {
     size_t at = *total, bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 63 ||
         __builtin_add_overflow(*total, (bytes + 63) & ~(size_t)63, total)) {
@@ -97,26 +89,24 @@ static size_t reserve(size_t *total, size_t count, size_t size)
     return at;
 }
 
-static size_t product(size_t a, size_t b)
-{
+static size_t product(size_t a, size_t b) {
     size_t result;
     return __builtin_mul_overflow(a, b, &result) ? SIZE_MAX : result;
 }
 
 /* One slot: see scratch_of in tile.c, and careful.c, which uses the same bytes for a few rows of n_k doubles. */
-static size_t slot_bytes(const attn_plan *plan, size_t size)
-{
+static size_t slot_bytes(const attn_plan *plan, size_t size) {
     const attn_problem *problem = plan->problem;
     size_t total = 0, widest = problem->d_k > problem->d_v ? problem->d_k : problem->d_v;
-    reserve(&total, product(plan->rows, problem->d_k), size);                    /* queries */
-    reserve(&total, product(plan->tile_k, problem->d_k), size);                  /* packed keys */
-    reserve(&total, product(plan->tile_k, plan->d_v_padded), size);              /* packed values */
-    reserve(&total, product(plan->tile_k, widest), size);                        /* gathered rows */
-    reserve(&total, product(plan->rows, plan->tile_k), size);                    /* scores */
-    for (int i = 0; i < 2; i++) {                                                /* output: sum, its error */
+    reserve(&total, product(plan->rows, problem->d_k), size);       /* queries */
+    reserve(&total, product(plan->tile_k, problem->d_k), size);     /* packed keys */
+    reserve(&total, product(plan->tile_k, plan->d_v_padded), size); /* packed values */
+    reserve(&total, product(plan->tile_k, widest), size);           /* gathered rows */
+    reserve(&total, product(plan->rows, plan->tile_k), size);       /* scores */
+    for (int i = 0; i < 2; i++) {                                   /* output: sum, its error */
         reserve(&total, product(plan->rows, plan->d_v_padded), size);
     }
-    for (int i = 0; i < 3; i++) reserve(&total, plan->rows, size);               /* maximum, sum, its error */
+    for (int i = 0; i < 3; i++) reserve(&total, plan->rows, size); /* maximum, sum, its error */
     if (plan->results->mean_weights != NULL) reserve(&total, product(plan->queries_per_tile, plan->tile_k), 8);
     size_t careful = 0;
     reserve(&careful, plan->n_k, sizeof(double));
@@ -126,8 +116,7 @@ static size_t slot_bytes(const attn_plan *plan, size_t size)
     return total > careful ? total : careful;
 }
 
-static void lay_out(attn_plan *plan, const attn_engine *engine)
-{
+static void lay_out(attn_plan *plan, const attn_engine *engine) {
     const attn_problem *problem = plan->problem;
     size_t size = attn_sizeof(problem->dtype), total = 0;
     size_t pairs = product(problem->batch, problem->kv_heads);
@@ -145,8 +134,7 @@ static void lay_out(attn_plan *plan, const attn_engine *engine)
 }
 
 void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_problem *problem,
-                    const attn_results *results)
-{
+                    const attn_results *results) {
     *plan = (attn_plan){.problem = problem, .results = results, .kernel = engine->kernel};
     bool wide = problem->dtype == ATTN_F64;
     size_t lanes = wide ? plan->kernel->f64.lanes : plan->kernel->f32.lanes;
@@ -165,8 +153,7 @@ void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_probl
     lay_out(plan, engine);
 }
 
-attn_rows attn_plan_rows(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile)
-{
+attn_rows attn_plan_rows(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile) {
     const attn_problem *problem = plan->problem;
     size_t first_head = tile / plan->query_tiles * plan->heads_per_tile;
     size_t first_query = tile % plan->query_tiles * plan->tile_q;
@@ -182,16 +169,14 @@ attn_rows attn_plan_rows(const attn_plan *plan, size_t batch, size_t kv_head, si
     return rows;
 }
 
-size_t attn_workspace(const attn_engine *engine, const attn_problem *problem, const attn_results *results)
-{
+size_t attn_workspace(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
     attn_plan plan;
     attn_plan_init(&plan, engine, problem, results);
     return plan.total_bytes;
 }
 
 attn_status attn_run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
-                     void *workspace, const atomic_bool *cancel, attn_fault *fault)
-{
+                     void *workspace, const atomic_bool *cancel, attn_fault *fault) {
     check_problem(problem);
     attn_plan plan;
     attn_plan_init(&plan, engine, problem, results);

@@ -4,8 +4,7 @@
 
 static bool found(atomic_bool *finding) { return atomic_load_explicit(finding, memory_order_relaxed); }
 
-static void pack_item(void *arg, size_t item, size_t slot)
-{
+static void pack_item(void *arg, size_t item, size_t slot) {
     attn_plan *plan = arg;
     if (attn_plan_stopped(plan)) return;
     attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);
@@ -19,26 +18,22 @@ static void pack_item(void *arg, size_t item, size_t slot)
     ATTN_T(attn_pack_values)(plan, batch, kv_head, tile, values + item * plan->tile_k * plan->d_v_padded);
 }
 
-static bool wants_softmax(const attn_results *results)
-{
+static bool wants_softmax(const attn_results *results) {
     return results->output.data != NULL || results->lse != NULL || results->weights != NULL ||
            results->mean_weights != NULL;
 }
 
-static bool wants_cells(const attn_results *results)
-{
+static bool wants_cells(const attn_results *results) {
     return results->scores != NULL || results->scaled != NULL || results->capped != NULL || results->masked != NULL ||
            results->weights != NULL;
 }
 
-static void run_phase(attn_plan *plan, bool wanted, size_t items, void (*body)(void *, size_t, size_t))
-{
+static void run_phase(attn_plan *plan, bool wanted, size_t items, void (*body)(void *, size_t, size_t)) {
     if (!wanted || items == 0 || attn_plan_stopped(plan)) return;
     attn_pool_for(plan->pool, items, body, plan);
 }
 
-static void run_fast(attn_plan *plan)
-{
+static void run_fast(attn_plan *plan) {
     const attn_results *results = plan->results;
     size_t pairs = plan->problem->batch * plan->problem->kv_heads;
     bool softmax = wants_softmax(results), cells = wants_cells(results);
@@ -51,8 +46,7 @@ static void run_fast(attn_plan *plan)
 
 /* What the fast path could not give, of what was asked for. Each part depends on the numbers of the problem alone, not
  * on what else is asked for: so its bits don't either. */
-static attn_results left_over(attn_plan *plan)
-{
+static attn_results left_over(attn_plan *plan) {
     attn_results left = {.output = {.data = NULL}};
     if (found(&plan->unsafe)) {
         left = *plan->results;
@@ -68,8 +62,7 @@ static attn_results left_over(attn_plan *plan)
     return left;
 }
 
-attn_status ATTN_T(attn_execute)(attn_plan *plan, attn_fault *fault)
-{
+attn_status ATTN_T(attn_execute)(attn_plan *plan, attn_fault *fault) {
     const attn_results *results = plan->results;
     if (!ATTN_T(attn_settings_safe)(plan->problem)) atomic_store(&plan->unsafe, true);
     run_fast(plan);

@@ -8,19 +8,16 @@
 
 #define TILES_PER_ITEM 16
 
-static size_t key_ranges(const attn_plan *plan)
-{
+static size_t key_ranges(const attn_plan *plan) {
     return plan->key_tiles / TILES_PER_ITEM + (plan->key_tiles % TILES_PER_ITEM != 0);
 }
 
-static void store(void *result, size_t cell, size_t n, const real *s)
-{
+static void store(void *result, size_t cell, size_t n, const real *s) {
     if (result != NULL) memcpy((real *)result + cell, s, n * sizeof *s);
 }
 
 /* s: q.k -> weights, from the row's maximum and sum */
-static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s)
-{
+static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
     const real *stats = ATTN_T(attn_stats_of)(plan, rows, r);
     if (stats[0] == -(real)INFINITY) {
         memset(s, 0, n * sizeof *s);
@@ -33,8 +30,7 @@ static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, si
 
 /* s: q.k -> masked, storing what is asked for on the way */
 static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, size_t cell,
-                        real *s)
-{
+                        real *s) {
     const attn_problem *problem = plan->problem;
     const attn_results *results = plan->results;
     store(results->scores, cell, n, s);
@@ -49,8 +45,7 @@ static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, 
 
 /* `spare` has room for a row of the tile. */
 static void store_row(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s,
-                      real *spare)
-{
+                      real *spare) {
     const attn_problem *problem = plan->problem;
     size_t head = rows->head + r / rows->queries, query = rows->query + r % rows->queries;
     size_t cell = ((rows->batch * problem->heads + head) * problem->n_q + query) * plan->n_k + key;
@@ -64,8 +59,7 @@ static void store_row(const attn_plan *plan, const attn_rows *rows, size_t r, si
 }
 
 /* Fills scratch->scores with q.k; where `kind` is blocked and nobody asks for it, with zeros. */
-static void score_tile(attn_plan *plan, const attn_rows *rows, size_t tile, bool needed, attn_scratch *scratch)
-{
+static void score_tile(attn_plan *plan, const attn_rows *rows, size_t tile, bool needed, attn_scratch *scratch) {
     size_t count = rows->heads * rows->queries, d_k = plan->problem->d_k;
     if (!needed) {
         memset(scratch->scores, 0, count * plan->tile_k * sizeof(real));
@@ -75,20 +69,18 @@ static void score_tile(attn_plan *plan, const attn_rows *rows, size_t tile, bool
     ATTN_T(attn_ops_of)(plan->kernel)->scores(count, d_k, scratch->queries, d_k, keys, scratch->scores);
 }
 
-size_t ATTN_T(attn_cells_items)(const attn_plan *plan)
-{
+size_t ATTN_T(attn_cells_items)(const attn_plan *plan) {
     return plan->problem->batch * plan->problem->kv_heads * plan->row_tiles * key_ranges(plan);
 }
 
-void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot)
-{
+void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot) {
     attn_plan *plan = arg;
     const attn_problem *problem = plan->problem;
     attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);
     size_t range = item % key_ranges(plan), row_tile = item / key_ranges(plan);
     size_t pair = row_tile / plan->row_tiles;
-    attn_rows rows = attn_plan_rows(plan, pair / problem->kv_heads, pair % problem->kv_heads,
-                                    row_tile % plan->row_tiles);
+    attn_rows rows =
+        attn_plan_rows(plan, pair / problem->kv_heads, pair % problem->kv_heads, row_tile % plan->row_tiles);
     ATTN_T(attn_load_queries)(plan, &rows, scratch.queries);
     size_t end = (range + 1) * TILES_PER_ITEM;
     for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
@@ -102,14 +94,12 @@ void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot)
     }
 }
 
-size_t ATTN_T(attn_mean_items)(const attn_plan *plan)
-{
+size_t ATTN_T(attn_mean_items)(const attn_plan *plan) {
     return plan->problem->batch * plan->query_tiles * key_ranges(plan);
 }
 
 /* Adds the weights of the tile's rows, head by head, to sums (queries, tile_k). */
-static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch)
-{
+static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
     const attn_problem *problem = plan->problem;
     size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
     if (attn_tile_classify(problem, rows, key, n) == ATTN_TILE_BLOCKED) return;
@@ -123,8 +113,7 @@ static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, att
     }
 }
 
-void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot)
-{
+void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot) {
     attn_plan *plan = arg;
     const attn_problem *problem = plan->problem;
     attn_scratch scratch = ATTN_T(attn_scratch_of)(plan, slot);

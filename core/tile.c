@@ -1,5 +1,5 @@
-#include "real.h"
 #include "tile.h"
+#include "real.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,15 +20,13 @@ typedef uint32_t bits;
 #define CAP_LEAST 0x1p-60
 #define CAP_MOST 0x1p60
 
-bool ATTN_T(attn_settings_safe)(const attn_problem *problem)
-{
+bool ATTN_T(attn_settings_safe)(const attn_problem *problem) {
     real scale = (real)problem->scale, cap = (real)problem->softcap;
     if (!(fabs((double)scale) <= SCALE_MOST)) return false;
     return problem->softcap == 0 || ((double)cap >= CAP_LEAST && (double)cap <= CAP_MOST);
 }
 
-static real key_limit(const attn_problem *problem)
-{
+static real key_limit(const attn_problem *problem) {
     double scale = fabs((double)(real)problem->scale);
     return (real)sqrt(SAFE_BITS / ((double)problem->d_k * (scale > 1 ? scale : 1)));
 }
@@ -36,12 +34,12 @@ static real key_limit(const attn_problem *problem)
 /* sum e v with e up to e^8 < 2^12 must stay under REAL_MAX */
 static real value_limit(const attn_plan *plan) { return (real)((double)REAL_MAX / 0x1p13 / ((double)plan->n_k + 1)); }
 
-/* Where every |v| of a row is below this, e v may lose digits below the normal range that no greater value outweighs. */
+/* Where every |v| of a row is below this, products e v round to subnormal numbers, and that could add up to more than
+ * the bound of an output element, 8 eps max|v|, for 2^24 keys (2^53). */
 #define VALUE_LEAST (REAL_MIN / REAL_EPS)
 
 /* The greatest |x|, infinity or NaN where one is not finite: magnitudes are ordered as their bits are. */
-static real magnitude(size_t n, const real *x)
-{
+static real magnitude(size_t n, const real *x) {
     bits most = 0;
     for (size_t c = 0; c < n; c++) {
         bits b;
@@ -56,15 +54,13 @@ static real magnitude(size_t n, const real *x)
 
 static void mark(atomic_bool *finding) { atomic_store_explicit(finding, true, memory_order_relaxed); }
 
-attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot)
-{
+attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot) {
     const attn_problem *problem = plan->problem;
     size_t widest = problem->d_k > problem->d_v ? problem->d_k : problem->d_v;
     unsigned char *next = plan->workspace + plan->at_slots + slot * plan->slot_bytes;
     attn_scratch scratch;
-    real **const parts[] = {&scratch.queries, &scratch.keys, &scratch.values, &scratch.gather,
-                            &scratch.scores,  &scratch.output, &scratch.lost,
-                            &scratch.max,     &scratch.sum,    &scratch.sum_lost};
+    real **const parts[] = {&scratch.queries, &scratch.keys, &scratch.values, &scratch.gather, &scratch.scores,
+                            &scratch.output,  &scratch.lost, &scratch.max,    &scratch.sum,    &scratch.sum_lost};
     const size_t counts[] = {plan->rows * problem->d_k,
                              plan->tile_k * problem->d_k,
                              plan->tile_k * plan->d_v_padded,
@@ -83,8 +79,7 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot)
     return scratch;
 }
 
-void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *queries)
-{
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *queries) {
     const attn_view *q = &plan->problem->q;
     size_t d_k = plan->problem->d_k;
     real *to = queries;
@@ -97,9 +92,10 @@ void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *que
     if (!(magnitude(rows->heads * rows->queries * d_k, queries) <= key_limit(plan->problem))) mark(&plan->unsafe);
 }
 
-/* A key or value row with a number over the limit: of an open key, a finding; else its numbers count for nothing. */
-static void clean_row(attn_plan *plan, const attn_rows *rows, size_t key, size_t d, real limit, bool values, real *row)
-{
+/* A key or value row with a number over the limit, or a value row with nothing but tiny numbers: of an open key, a
+ * finding; else its numbers count for nothing. */
+static void clean_row(attn_plan *plan, const attn_rows *rows, size_t key, size_t d, real limit, bool values,
+                      real *row) {
     if (attn_key_is_open(plan->problem, rows->batch, rows->kv_head, key)) {
         mark(values ? &plan->unsafe_values : &plan->unsafe);
         return;
@@ -114,25 +110,22 @@ static void clean_row(attn_plan *plan, const attn_rows *rows, size_t key, size_t
 
 /* Copies rows [key, key + n) of past and new joined to `to`, `stride` apart, cleaned. */
 static void gather_rows(attn_plan *plan, size_t batch, size_t kv_head, size_t key, size_t n, bool values, real *to,
-                        size_t stride)
-{
+                        size_t stride) {
     const attn_problem *problem = plan->problem;
     const attn_view *past = values ? &problem->past_v : &problem->past_k;
     const attn_view *fresh = values ? &problem->v : &problem->k;
     size_t d = values ? problem->d_v : problem->d_k;
-    real limit = values ? value_limit(plan) : key_limit(problem);
+    real limit = values ? value_limit(plan) : key_limit(problem), least = values ? VALUE_LEAST : 0;
     const attn_rows where = {.batch = batch, .kv_head = kv_head};
     for (size_t j = 0; j < n; j++, to += stride) {
         memcpy(to, attn_joined(problem, past, fresh, batch, kv_head, key + j), d * sizeof *to);
         for (size_t c = d; c < stride; c++) to[c] = 0;
         real most = magnitude(d, to);
-        if (values && most > 0 && most < VALUE_LEAST) mark(&plan->unsafe_values);
-        if (!(most <= limit)) clean_row(plan, &where, key + j, d, limit, values, to);
+        if (most != 0 && !(least <= most && most <= limit)) clean_row(plan, &where, key + j, d, limit, values, to);
     }
 }
 
-void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather)
-{
+void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather) {
     const attn_problem *problem = plan->problem;
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
     size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile), d = problem->d_k;
@@ -145,20 +138,16 @@ void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_
     ops->pack_keys(n, d, gather, d, packed);
 }
 
-void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed)
-{
+void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed) {
     if (plan->problem->d_v == 0) return;
-    gather_rows(plan, batch, kv_head, tile * plan->tile_k, attn_plan_keys(plan, tile), true, packed,
-                plan->d_v_padded);
+    gather_rows(plan, batch, kv_head, tile * plan->tile_k, attn_plan_keys(plan, tile), true, packed, plan->d_v_padded);
 }
 
-static size_t packed_index(const attn_plan *plan, const attn_rows *rows, size_t tile)
-{
+static size_t packed_index(const attn_plan *plan, const attn_rows *rows, size_t tile) {
     return (rows->batch * plan->problem->kv_heads + rows->kv_head) * plan->key_tiles + tile;
 }
 
-const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch)
-{
+const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch) {
     if (plan->packed) {
         const real *all = (const real *)(const void *)(plan->workspace + plan->at_keys);
         return all + packed_index(plan, rows, tile) * plan->tile_k * plan->problem->d_k;
@@ -167,8 +156,7 @@ const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t 
     return scratch->keys;
 }
 
-const real *ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch)
-{
+const real *ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch) {
     if (plan->packed) {
         const real *all = (const real *)(const void *)(plan->workspace + plan->at_values);
         return all + packed_index(plan, rows, tile) * plan->tile_k * plan->d_v_padded;
@@ -177,15 +165,13 @@ const real *ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_
     return scratch->values;
 }
 
-void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s)
-{
+void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s) {
     real scale = (real)problem->scale;
     if (scale == 1) return;
     for (size_t j = 0; j < n; j++) s[j] *= scale;
 }
 
-void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s)
-{
+void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s) {
     double cap = (double)(real)problem->softcap;
     if (cap == 0) return;
     for (size_t j = 0; j < n; j++) {
@@ -195,8 +181,7 @@ void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s)
 }
 
 void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
-                           real *s)
-{
+                           real *s) {
     const attn_broadcast *bias = &problem->bias;
     if (bias->data == NULL) return;
     size_t head = rows->head + row / rows->queries, query = rows->query + row % rows->queries;
@@ -211,8 +196,7 @@ void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, s
 }
 
 void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
-                            real *s)
-{
+                            real *s) {
     const real blocked = -(real)INFINITY;
     size_t head = rows->head + row / rows->queries, query = rows->query + row % rows->queries;
     const attn_broadcast *mask = &problem->mask;
@@ -238,9 +222,8 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
 /* q.k -> exponent to base 2 */
 static real direct_factor(const attn_problem *problem) { return (real)((double)(real)problem->scale * LOG2_E); }
 
-void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n,
-                            bool mixed, real *s)
-{
+void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
+                            real *s) {
     if (!plan->direct) {
         ATTN_T(attn_scale_row)(plan->problem, n, s);
         ATTN_T(attn_cap_row)(plan->problem, n, s);
@@ -249,14 +232,12 @@ void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t
     if (mixed) ATTN_T(attn_block_row)(plan->problem, rows, row, key, n, s);
 }
 
-real ATTN_T(attn_peak)(const attn_plan *plan, size_t n, const real *s)
-{
+real ATTN_T(attn_peak)(const attn_plan *plan, size_t n, const real *s) {
     real max = ATTN_T(attn_ops_of)(plan->kernel)->row_max(n, s);
     return plan->direct ? max * direct_factor(plan->problem) : max;
 }
 
-real ATTN_T(attn_exponentials)(const attn_plan *plan, size_t n, real *s, real shift)
-{
+real ATTN_T(attn_exponentials)(const attn_plan *plan, size_t n, real *s, real shift) {
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
     if (plan->direct) return ops->exp2_sum(n, s, direct_factor(plan->problem), shift);
     /* A bias may be near the largest number: the difference is taken before it is multiplied. */
@@ -264,27 +245,23 @@ real ATTN_T(attn_exponentials)(const attn_plan *plan, size_t n, real *s, real sh
     return ops->exp2_sum(n, s, (real)LOG2_E, 0);
 }
 
-real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to)
-{
+real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to) {
     double step = (double)from - (double)to;
     return (real)(plan->direct ? exp2(step) : exp(step));
 }
 
-real ATTN_T(attn_log_sum)(const attn_plan *plan, real shift, real sum)
-{
+real ATTN_T(attn_log_sum)(const attn_plan *plan, real shift, real sum) {
     return (real)((double)shift * (plan->direct ? LN_2 : 1) + log((double)sum));
 }
 
-real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row)
-{
+real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row) {
     const attn_problem *problem = plan->problem;
     size_t head = rows->head + row / rows->queries, query = rows->query + row % rows->queries;
     size_t index = (rows->batch * problem->heads + head) * problem->n_q + query;
     return (real *)(void *)(plan->workspace + plan->at_stats) + 2 * index;
 }
 
-void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot)
-{
+void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot) {
     (void)slot;
     attn_plan *plan = arg;
     const attn_problem *problem = plan->problem;
@@ -295,13 +272,11 @@ void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot)
     for (; key < end; key++) {
         size_t row = pair * plan->n_k + key;
         if (to_k != NULL) {
-            memcpy(to_k + row * problem->d_k,
-                   attn_joined(problem, &problem->past_k, &problem->k, batch, kv_head, key),
+            memcpy(to_k + row * problem->d_k, attn_joined(problem, &problem->past_k, &problem->k, batch, kv_head, key),
                    problem->d_k * sizeof(real));
         }
         if (to_v != NULL && problem->d_v > 0) {
-            memcpy(to_v + row * problem->d_v,
-                   attn_joined(problem, &problem->past_v, &problem->v, batch, kv_head, key),
+            memcpy(to_v + row * problem->d_v, attn_joined(problem, &problem->past_v, &problem->v, batch, kv_head, key),
                    problem->d_v * sizeof(real));
         }
     }

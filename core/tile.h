@@ -13,21 +13,20 @@ typedef attn_ops_f32 attn_ops;
 
 /* The working memory of one slot. */
 typedef struct attn_scratch {
-    real *queries; /* (rows, d_k) */
-    real *keys;    /* (d_k, tile_k) */
-    real *values;  /* (tile_k, d_v_padded) */
-    real *gather;  /* (tile_k, d_k or d_v) */
-    real *scores;  /* (rows, tile_k) */
-    real *output;  /* (rows, d_v_padded): running sum of e v ... */
-    real *lost;    /* (rows, d_v_padded): ... and what its roundings added too much */
-    real *max;     /* (rows): what scores are shifted by; -infinity until an open key came */
-    real *sum;     /* (rows): running sum of e ... */
+    real *queries;  /* (rows, d_k) */
+    real *keys;     /* (d_k, tile_k) */
+    real *values;   /* (tile_k, d_v_padded) */
+    real *gather;   /* (tile_k, d_k or d_v) */
+    real *scores;   /* (rows, tile_k) */
+    real *output;   /* (rows, d_v_padded): running sum of e v ... */
+    real *lost;     /* (rows, d_v_padded): ... and what its roundings added too much */
+    real *max;      /* (rows): what scores are shifted by; -infinity until an open key came */
+    real *sum;      /* (rows): running sum of e ... */
     real *sum_lost; /* (rows): ... and its error */
-    double *mean;  /* (queries, tile_k): weights summed over heads */
+    double *mean;   /* (queries, tile_k): weights summed over heads */
 } attn_scratch;
 
-static inline const attn_ops *ATTN_T(attn_ops_of)(const attn_kernel *kernel)
-{
+static inline const attn_ops *ATTN_T(attn_ops_of)(const attn_kernel *kernel) {
 #ifdef ATTN_DOUBLE
     return &kernel->f64;
 #else
@@ -44,7 +43,8 @@ bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
 void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *queries);
 
 /* Packs key tile `tile` of (batch, kv_head) to `packed`, (d_k, tile_k), zeros in place of keys that are blocked for
- * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large. */
+ * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large.
+ */
 void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather);
 /* The same for values, packed (tile_k, d_v_padded). */
 void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed);
@@ -64,8 +64,8 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
 /* The softmax of a row, by parts. Its `exponents` are the masked scores, and a shift is a natural logarithm; but where
  * plan->direct they are left at q.k, blocked cells -infinity, and a shift is a logarithm to base 2: scaling and the
  * change of base are then one product inside the exponential. */
-void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n,
-                            bool mixed, real *s);
+void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
+                            real *s);
 /* The shift at which the greatest of n exponents gives 1; -infinity where all are blocked. */
 real ATTN_T(attn_peak)(const attn_plan *plan, size_t n, const real *s);
 /* Exponents -> e, blocked ones 0; returns their sum. */

@@ -25,22 +25,19 @@ typedef uint32_t bits;
 /* A call of OpenBLAS costs about as much as this many multiply-adds in plain loops. */
 #define FEW_PRODUCTS 4096
 
-static bits bits_of(real x)
-{
+static bits bits_of(real x) {
     bits b;
     memcpy(&b, &x, sizeof b);
     return b;
 }
 
-static real real_of(bits b)
-{
+static real real_of(bits b) {
     real x;
     memcpy(&x, &b, sizeof x);
     return x;
 }
 
-static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *packed)
-{
+static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *packed) {
     bits most = 0; /* magnitudes are ordered as their bits are, infinity and NaN last */
     for (size_t first = 0; first < d; first += LANES) {
         size_t end = d - first < LANES ? d : first + LANES;
@@ -57,8 +54,7 @@ static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *pa
     return real_of(most);
 }
 
-static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s)
-{
+static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s) {
     if (rows > 2 && rows * d * TILE_K > FEW_PRODUCTS) {
         GEMM(rows, TILE_K, d, q, q_stride, packed, TILE_K, false, 0, s, TILE_K);
         return;
@@ -73,8 +69,7 @@ static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const 
     }
 }
 
-static real row_max(size_t n, const real *s)
-{
+static real row_max(size_t n, const real *s) {
     real most[LANES], result = s[0];
     size_t whole = n / LANES * LANES;
     for (size_t l = 0; l < LANES; l++) most[l] = s[0];
@@ -87,9 +82,9 @@ static real row_max(size_t n, const real *s)
 }
 
 /* 2^x = 2^n 2^r, n the integer nearest x and r = x - n, |r| <= 1/2. 2^r = 1 + r h(r) with the h of simd.h. Without
- * fused multiply-add the sum is done as (1 + r / 2) + r (h - 1/2), what rounding its first part lost being put back. For
- * x <= 20; the error is under 1 ulp, and 2^n is exact. 2^(n + LIFT) is a normal number
- * for every n: what is too small to be one is rounded once, by the last product. */
+ * fused multiply-add the sum is done as (1 + r / 2) + r (h - 1/2), what rounding its first part lost being put back.
+ * For x <= 20; the error is under 1 ulp, and 2^n is exact. 2^(n + LIFT) is a normal number for every n: what is too
+ * small to be one is rounded once, by the last product. */
 #ifdef ATTN_DOUBLE
 #define ROUNDER 0x1.8p52 /* adding it leaves the nearest integer in the low bits */
 #define MANTISSA_BITS 52
@@ -97,8 +92,7 @@ static real row_max(size_t n, const real *s)
 #define LEAST -1076.0 /* from here on the result is 0 */
 #define LIFT 128
 #define UNLIFT 0x1p-128
-static real exp2_tail(real r)
-{
+static real exp2_tail(real r) {
     real p = 0x1.e811937d64c24p-32;
     p = p * r + 0x1.e61228b79147ep-28;
     p = p * r + 0x1.b5260c3bc81ffp-24;
@@ -118,8 +112,7 @@ static real exp2_tail(real r)
 #define LEAST -151.0F
 #define LIFT 64
 #define UNLIFT 0x1p-64F
-static real exp2_tail(real r)
-{
+static real exp2_tail(real r) {
     real p = 0x1.470b5ap-13F;
     p = p * r + 0x1.5f721p-10F;
     p = p * r + 0x1.3b2688p-7F;
@@ -129,8 +122,7 @@ static real exp2_tail(real r)
 }
 #endif
 
-static real exp2_of(real x)
-{
+static real exp2_of(real x) {
     real within = x < LEAST ? LEAST : x; /* NaN stays NaN */
     real shifted = within + ROUNDER, r = within - (shifted - ROUNDER);
     real power = real_of((bits_of(shifted) + EXPONENT_BIAS + LIFT) << MANTISSA_BITS);
@@ -138,8 +130,7 @@ static real exp2_of(real x)
     return (sum + (r * exp2_tail(r) + lost)) * power * UNLIFT;
 }
 
-static real exp2_sum(size_t n, real *s, real factor, real shift)
-{
+static real exp2_sum(size_t n, real *s, real factor, real shift) {
     real sums[LANES] = {0}, sum = 0;
     size_t whole = n / LANES * LANES;
     for (size_t j = 0; j < n; j++) s[j] = exp2_of(s[j] * factor - shift);
@@ -152,8 +143,7 @@ static real exp2_sum(size_t n, real *s, real factor, real shift)
 }
 
 /* x (rows, columns) = p v */
-static void multiply(size_t rows, size_t n, size_t columns, const real *p, const real *v, size_t v_stride, real *x)
-{
+static void multiply(size_t rows, size_t n, size_t columns, const real *p, const real *v, size_t v_stride, real *x) {
     if (rows > 2 && rows * columns * n > FEW_PRODUCTS) {
         GEMM(rows, columns, n, p, TILE_K, v, v_stride, false, 0, x, columns);
         return;
@@ -167,8 +157,7 @@ static void multiply(size_t rows, size_t n, size_t columns, const real *p, const
     }
 }
 
-static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost)
-{
+static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost) {
     real x[TILE_Q * MIX_COLUMNS];
     if (n == 0) return;
     for (size_t first = 0; first < d; first += MIX_COLUMNS) {
