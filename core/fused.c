@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define RESCALE_STEP 8
+#define MOST_ROWS 64 /* of a block, in any row of the kernel table */
 
 /* sum += x, lost being what the roundings so far added too much */
 static inline void add(real *sum, real *lost, real x) {
@@ -50,31 +51,42 @@ static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *s
     scratch->max[r] = max;
 }
 
-/* s: q.k of the tile -> exp(masked - m), for each row; m and l move along. */
-static void softmax_tile(const attn_plan *plan, const attn_rows *rows, size_t key, size_t n, attn_tile_kind kind,
-                         attn_scratch *scratch) {
-    for (size_t r = 0; r < rows->heads * rows->queries; r++) {
-        real *s = scratch->scores + r * plan->tile_k;
-        ATTN_T(attn_exponents)(plan, rows, r, key, n, kind == ATTN_TILE_MIXED, s);
-        real peak = ATTN_T(attn_peak)(plan, n, s);
-        if (peak > scratch->max[r] + RESCALE_STEP || scratch->max[r] == -(real)INFINITY) {
-            shift_row(plan, r, peak, scratch);
+/* Scores of rows [first, first + count): q.k -> exp(masked - m), for each row; m and l move along. */
+static void softmax_block(const attn_plan *plan, const attn_rows *rows, size_t first, size_t count, size_t key,
+                          size_t n, attn_tile_kind kind, attn_scratch *scratch) {
+    real peaks[MOST_ROWS], shifts[MOST_ROWS], sums[MOST_ROWS];
+    if (!plan->direct || kind == ATTN_TILE_MIXED) {
+        for (size_t i = 0; i < count; i++) {
+            ATTN_T(attn_exponents)
+            (plan, rows, first + i, key, n, kind == ATTN_TILE_MIXED, scratch->scores + i * plan->tile_k);
         }
-        real shift = scratch->max[r] == -(real)INFINITY ? 0 : scratch->max[r]; /* nothing open yet: all e are 0 */
-        add(&scratch->sum[r], &scratch->sum_lost[r], ATTN_T(attn_exponentials)(plan, n, s, shift));
     }
+    ATTN_T(attn_ops_of)(plan->kernel)->row_max(count, n, scratch->scores, peaks);
+    for (size_t i = 0; i < count; i++) {
+        const real *max = &scratch->max[first + i];
+        if (peaks[i] > *max + RESCALE_STEP || *max == -(real)INFINITY) shift_row(plan, first + i, peaks[i], scratch);
+        shifts[i] = *max == -(real)INFINITY ? 0 : *max; /* nothing open yet: all e are 0 */
+    }
+    ATTN_T(attn_exponentials)(plan, count, n, scratch->scores, shifts, sums);
+    for (size_t i = 0; i < count; i++) add(&scratch->sum[first + i], &scratch->sum_lost[first + i], sums[i]);
 }
 
 static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, attn_tile_kind kind,
                         attn_scratch *scratch) {
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    size_t count = rows->heads * rows->queries, n = attn_plan_keys(plan, tile);
-    size_t d_k = plan->problem->d_k, d_v = plan->d_v_padded;
-    ops->scores(count, d_k, scratch->queries, d_k, ATTN_T(attn_keys_of)(plan, rows, tile, scratch), scratch->scores);
-    softmax_tile(plan, rows, tile * plan->tile_k, n, kind, scratch);
-    if (d_v == 0 || plan->results->output.data == NULL) return;
-    const real *values = ATTN_T(attn_values_of)(plan, rows, tile, scratch);
-    ops->mix(count, n, d_v, scratch->scores, values, d_v, scratch->output, scratch->lost);
+    const size_t all = rows->heads * rows->queries, n = attn_plan_keys(plan, tile);
+    const size_t d_k = plan->problem->d_k, d_v = plan->d_v_padded;
+    const bool mixes = d_v > 0 && plan->results->output.data != NULL;
+    const real *keys = ATTN_T(attn_keys_of)(plan, rows, tile, scratch);
+    const real *values = mixes ? ATTN_T(attn_values_of)(plan, rows, tile, scratch) : NULL;
+    for (size_t first = 0, count; first < all; first += count) {
+        count = all - first < ops->block_q ? all - first : ops->block_q;
+        ops->scores(count, d_k, scratch->queries + first * d_k, d_k, keys, scratch->scores);
+        softmax_block(plan, rows, first, count, tile * plan->tile_k, n, kind, scratch);
+        if (!mixes) continue;
+        ops->mix(count, n, d_v, scratch->scores, values, d_v, scratch->output + first * d_v,
+                 scratch->lost + first * d_v);
+    }
 }
 
 /* Writes what the results ask for of each row. */
@@ -121,7 +133,7 @@ void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot) {
     size_t row_tile = item / plan->splits, split = item % plan->splits;
     attn_rows rows = rows_of_item(plan, row_tile);
     size_t count = rows.heads * rows.queries;
-    ATTN_T(attn_load_queries)(plan, &rows, scratch.queries);
+    ATTN_T(attn_load_queries)(plan, &rows, true, scratch.queries);
     clear_rows(plan, count, &scratch);
 
     uint64_t computed = 0;

@@ -2,7 +2,6 @@
  *
  * A row is {name, can this CPU run it?, tile sizes, functions for float and for double}, best rows first, the portable
  * one last. A new instruction set is one file in core/kernels/, one row in kernel_table.c, one line of the Makefile.
- * A row may leave row_max or exp2_sum NULL: the portable one stands in (kernel_table.c fills the gaps once).
  *
  * Tiles: `tile_q` queries by `tile_k` keys. Packed keys are d_k * tile_k numbers in an order that is the row's own;
  * packed values are (tile_k, d_v_padded), columns padded with zeros. A score tile is (rows, tile_k). Packed buffers are
@@ -16,17 +15,19 @@
 #define ATTN_KERNEL_OPS(NAME, REAL)                                                                                   \
     typedef struct NAME {                                                                                             \
         size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                        \
+        size_t block_q;        /* rows best done at a time: their scores stay in the level 1 cache */                 \
         size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                           \
         /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,    \
          * infinity or NaN where one is not finite. */                                                                \
         REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                            \
         /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, j < tile_k */         \
         void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);           \
-        /* the greatest of s[0..n) ; n > 0 */                                                                         \
-        REAL (*row_max)(size_t n, const REAL *s);                                                                     \
-        /* s[j] = 2^(s[j] * factor - shift), product and difference rounded; exactly 0 where s[j] is -infinity,       \
-         * 1 where the exponent is 0; returns their sum. factor > 0; for exponents up to 20. */                       \
-        REAL (*exp2_sum)(size_t n, REAL *s, REAL factor, REAL shift);                                                 \
+        /* max[i] = the greatest of s[i * tile_k + j], j < n, for i < rows; n > 0 */                                  \
+        void (*row_max)(size_t rows, size_t n, const REAL *s, REAL *max);                                             \
+        /* With x = s[i * tile_k + j], i < rows, j < n: x becomes 2^(x - shift[i]), the difference rounded, within    \
+         * 1 ulp; exactly 0 where x is -infinity, 1 where x is the shift, NaN where x is NaN. For differences up to   \
+         * 20. sum[i] = the sum of the row. */                                                                        \
+        void (*exp2_sum)(size_t rows, size_t n, REAL *s, const REAL *shift, REAL *sum);                               \
         /* x[i][c] = sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d, a multiple of lanes. \
          * x is added to o (rows, d), and what the rounding of that added too much is kept in lost (rows, d), which is               \
          * taken off the next x first (Kahan): o - lost is the sum. */                                                                \

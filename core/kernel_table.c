@@ -48,14 +48,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static attn_kernel rows[ROWS];
 static atomic_uint_least64_t tiles[ROWS];
 
-/* The portable functions that know neither tile sizes nor the packed layout can stand in for those of any row. */
-static void fill_gaps(attn_kernel *row) {
-    if (row->f32.row_max == NULL) row->f32.row_max = attn_portable_f32.row_max;
-    if (row->f32.exp2_sum == NULL) row->f32.exp2_sum = attn_portable_f32.exp2_sum;
-    if (row->f64.row_max == NULL) row->f64.row_max = attn_portable_f64.row_max;
-    if (row->f64.exp2_sum == NULL) row->f64.exp2_sum = attn_portable_f64.exp2_sum;
-}
-
 static void fill_rows(void) {
     for (size_t i = 0; i < ROWS; i++) {
         rows[i] = (attn_kernel){.name = sources[i].name,
@@ -63,7 +55,6 @@ static void fill_rows(void) {
                                 .f32 = *sources[i].f32,
                                 .f64 = *sources[i].f64,
                                 .tiles = &tiles[i]};
-        fill_gaps(&rows[i]);
     }
 }
 

@@ -16,6 +16,12 @@ static void store(void *result, size_t cell, size_t n, const real *s) {
     if (result != NULL) memcpy((real *)result + cell, s, n * sizeof *s);
 }
 
+/* Where key `key` of row r stands in a result */
+static size_t cell_of(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key) {
+    size_t head = rows->head + r / rows->queries, query = rows->query + r % rows->queries;
+    return ((rows->batch * plan->problem->heads + head) * plan->problem->n_q + query) * plan->n_k + key;
+}
+
 /* s: q.k -> weights, from the row's maximum and sum */
 static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
     const real *stats = ATTN_T(attn_stats_of)(plan, rows, r);
@@ -24,15 +30,16 @@ static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, si
         return;
     }
     ATTN_T(attn_exponents)(plan, rows, r, key, n, true, s);
-    ATTN_T(attn_exponentials)(plan, n, s, stats[0]);
+    real sum;
+    ATTN_T(attn_exponentials)(plan, 1, n, s, &stats[0], &sum);
     for (size_t j = 0; j < n; j++) s[j] /= stats[1];
 }
 
 /* s: q.k -> masked, storing what is asked for on the way */
-static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, size_t cell,
-                        real *s) {
+static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
     const attn_problem *problem = plan->problem;
     const attn_results *results = plan->results;
+    const size_t cell = cell_of(plan, rows, r, key);
     store(results->scores, cell, n, s);
     ATTN_T(attn_scale_row)(problem, n, s);
     store(results->scaled, cell, n, s);
@@ -41,21 +48,6 @@ static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, 
     ATTN_T(attn_bias_row)(problem, rows, r, key, n, s);
     ATTN_T(attn_block_row)(problem, rows, r, key, n, s);
     store(results->masked, cell, n, s);
-}
-
-/* `spare` has room for a row of the tile. */
-static void store_row(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s,
-                      real *spare) {
-    const attn_problem *problem = plan->problem;
-    size_t head = rows->head + r / rows->queries, query = rows->query + r % rows->queries;
-    size_t cell = ((rows->batch * problem->heads + head) * problem->n_q + query) * plan->n_k + key;
-    if (plan->stages || plan->results->masked != NULL) {
-        memcpy(spare, s, n * sizeof *s);
-        store_steps(plan, rows, r, key, n, cell, spare);
-    }
-    if (plan->results->weights == NULL) return;
-    weigh_row(plan, rows, r, key, n, s);
-    store(plan->results->weights, cell, n, s);
 }
 
 /* Fills scratch->scores with q.k; where `kind` is blocked and nobody asks for it, with zeros. */
@@ -73,6 +65,31 @@ size_t ATTN_T(attn_cells_items)(const attn_plan *plan) {
     return plan->problem->batch * plan->problem->kv_heads * plan->row_tiles * key_ranges(plan);
 }
 
+static bool is_blocked(const attn_plan *plan, const attn_rows *rows, size_t tile) {
+    return attn_tile_classify(plan->problem, rows, tile * plan->tile_k, attn_plan_keys(plan, tile)) ==
+           ATTN_TILE_BLOCKED;
+}
+
+static void tile_steps(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
+    ATTN_T(attn_load_queries)(plan, rows, false, scratch->queries);
+    score_tile(plan, rows, tile, plan->stages || !is_blocked(plan, rows, tile), scratch);
+    for (size_t r = 0; r < rows->heads * rows->queries; r++) {
+        store_steps(plan, rows, r, tile * plan->tile_k, attn_plan_keys(plan, tile),
+                    scratch->scores + r * plan->tile_k);
+    }
+}
+
+static void tile_weights(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
+    const size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
+    ATTN_T(attn_load_queries)(plan, rows, true, scratch->queries);
+    score_tile(plan, rows, tile, !is_blocked(plan, rows, tile), scratch);
+    for (size_t r = 0; r < rows->heads * rows->queries; r++) {
+        real *s = scratch->scores + r * plan->tile_k;
+        weigh_row(plan, rows, r, key, n, s);
+        store(plan->results->weights, cell_of(plan, rows, r, key), n, s);
+    }
+}
+
 void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot) {
     attn_plan *plan = arg;
     const attn_problem *problem = plan->problem;
@@ -81,16 +98,11 @@ void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot) {
     size_t pair = row_tile / plan->row_tiles;
     attn_rows rows =
         attn_plan_rows(plan, pair / problem->kv_heads, pair % problem->kv_heads, row_tile % plan->row_tiles);
-    ATTN_T(attn_load_queries)(plan, &rows, scratch.queries);
     size_t end = (range + 1) * TILES_PER_ITEM;
     for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
         if (attn_plan_stopped(plan)) return;
-        size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
-        bool needed = plan->stages || attn_tile_classify(problem, &rows, key, n) != ATTN_TILE_BLOCKED;
-        score_tile(plan, &rows, tile, needed, &scratch);
-        for (size_t r = 0; r < rows.heads * rows.queries; r++) {
-            store_row(plan, &rows, r, key, n, scratch.scores + r * plan->tile_k, scratch.gather);
-        }
+        if (plan->stages || plan->results->masked != NULL) tile_steps(plan, &rows, tile, &scratch);
+        if (plan->results->weights != NULL) tile_weights(plan, &rows, tile, &scratch);
     }
 }
 
@@ -103,7 +115,7 @@ static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, att
     const attn_problem *problem = plan->problem;
     size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
     if (attn_tile_classify(problem, rows, key, n) == ATTN_TILE_BLOCKED) return;
-    ATTN_T(attn_load_queries)(plan, rows, scratch->queries);
+    ATTN_T(attn_load_queries)(plan, rows, true, scratch->queries);
     score_tile(plan, rows, tile, true, scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         real *s = scratch->scores + r * plan->tile_k;

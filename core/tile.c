@@ -15,6 +15,8 @@ typedef uint64_t bits;
 typedef uint32_t bits;
 #define SIGN_OFF (UINT32_MAX >> 1)
 #endif
+#define LOG2_E 0x1.71547652b82fep0
+#define LN_2 0x1.62e42fefa39efp-1
 /* Past these, products too small for the type could grow to matter, or s / c leave its range. */
 #define SCALE_MOST 0x1p60
 #define CAP_LEAST 0x1p-60
@@ -58,7 +60,7 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot) {
     const attn_problem *problem = plan->problem;
     size_t widest = problem->d_k > problem->d_v ? problem->d_k : problem->d_v;
     unsigned char *next = plan->workspace + plan->at_slots + slot * plan->slot_bytes;
-    attn_scratch scratch;
+    attn_scratch scratch = {.mean = NULL};
     real **const parts[] = {&scratch.queries, &scratch.keys, &scratch.values, &scratch.gather, &scratch.scores,
                             &scratch.output,  &scratch.lost, &scratch.max,    &scratch.sum,    &scratch.sum_lost};
     const size_t counts[] = {plan->rows * problem->d_k,
@@ -79,7 +81,7 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot) {
     return scratch;
 }
 
-void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *queries) {
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool exponents, real *queries) {
     const attn_view *q = &plan->problem->q;
     size_t d_k = plan->problem->d_k;
     real *to = queries;
@@ -90,6 +92,9 @@ void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *que
         }
     }
     if (!(magnitude(rows->heads * rows->queries * d_k, queries) <= key_limit(plan->problem))) mark(&plan->unsafe);
+    if (!exponents || !plan->direct) return;
+    const real factor = (real)((double)(real)plan->problem->scale * LOG2_E);
+    for (size_t c = 0; c < rows->heads * rows->queries * d_k; c++) queries[c] *= factor;
 }
 
 /* A key or value row with a number over the limit, or a value row with nothing but tiny numbers: of an open key, a
@@ -216,12 +221,6 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
     for (size_t j = hi; j < n; j++) s[j] = blocked;
 }
 
-#define LOG2_E 0x1.71547652b82fep0
-#define LN_2 0x1.62e42fefa39efp-1
-
-/* q.k -> exponent to base 2 */
-static real direct_factor(const attn_problem *problem) { return (real)((double)(real)problem->scale * LOG2_E); }
-
 void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
                             real *s) {
     if (!plan->direct) {
@@ -232,17 +231,19 @@ void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t
     if (mixed) ATTN_T(attn_block_row)(plan->problem, rows, row, key, n, s);
 }
 
-real ATTN_T(attn_peak)(const attn_plan *plan, size_t n, const real *s) {
-    real max = ATTN_T(attn_ops_of)(plan->kernel)->row_max(n, s);
-    return plan->direct ? max * direct_factor(plan->problem) : max;
-}
-
-real ATTN_T(attn_exponentials)(const attn_plan *plan, size_t n, real *s, real shift) {
+void ATTN_T(attn_exponentials)(const attn_plan *plan, size_t rows, size_t n, real *s, const real *shifts, real *sums) {
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    if (plan->direct) return ops->exp2_sum(n, s, direct_factor(plan->problem), shift);
+    if (plan->direct) {
+        ops->exp2_sum(rows, n, s, shifts, sums);
+        return;
+    }
     /* A bias may be near the largest number: the difference is taken before it is multiplied. */
-    for (size_t j = 0; j < n; j++) s[j] -= shift;
-    return ops->exp2_sum(n, s, (real)LOG2_E, 0);
+    for (size_t i = 0; i < rows; i++) {
+        const real nothing = 0;
+        real *row = s + i * plan->tile_k;
+        for (size_t j = 0; j < n; j++) row[j] = (row[j] - shifts[i]) * (real)LOG2_E;
+        ops->exp2_sum(1, n, row, &nothing, &sums[i]);
+    }
 }
 
 real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to) {

@@ -39,8 +39,9 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
 /* false where scale or softcap alone rule the fast path out. */
 bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
 
-/* Copies the queries of `rows` to queries, (rows, d_k); marks the plan unsafe where one is too large. */
-void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real *queries);
+/* Copies the queries of `rows` to queries, (rows, d_k); marks the plan unsafe where one is too large. With `exponents`
+ * and plan->direct they are multiplied by scale * log2 e, so that their products with the keys are exponents. */
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool exponents, real *queries);
 
 /* Packs key tile `tile` of (batch, kv_head) to `packed`, (d_k, tile_k), zeros in place of keys that are blocked for
  * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large.
@@ -62,14 +63,12 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
                             real *s);
 
 /* The softmax of a row, by parts. Its `exponents` are the masked scores, and a shift is a natural logarithm; but where
- * plan->direct they are left at q.k, blocked cells -infinity, and a shift is a logarithm to base 2: scaling and the
- * change of base are then one product inside the exponential. */
+ * plan->direct they, and a shift, are logarithms to base 2: the queries were multiplied by scale * log2 e, and products
+ * with the keys need no more than blocking. */
 void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
                             real *s);
-/* The shift at which the greatest of n exponents gives 1; -infinity where all are blocked. */
-real ATTN_T(attn_peak)(const attn_plan *plan, size_t n, const real *s);
-/* Exponents -> e, blocked ones 0; returns their sum. */
-real ATTN_T(attn_exponentials)(const attn_plan *plan, size_t n, real *s, real shift);
+/* Exponents -> e, blocked ones 0, and the sum of each row */
+void ATTN_T(attn_exponentials)(const attn_plan *plan, size_t rows, size_t n, real *s, const real *shifts, real *sums);
 /* What e counted from shift `from` has to be multiplied by to count from `to`. */
 real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to);
 /* ln(sum * exp(shift)), the shift in the plan's base */

@@ -28,9 +28,12 @@ static inline void vec_accumulate(vec *acc, vec a, vec b) {
 }
 static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
 static inline vec vec_abs(vec a) { return _mm512_abs_ps(a); }
-static inline vec vec_add_exponent(vec a, vec n) {
-    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(n), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), shifted));
+static inline real vec_greatest(vec a) { return _mm512_reduce_max_ps(a); }
+static inline real vec_sum(vec a) { return _mm512_reduce_add_ps(a); }
+static inline vec vec_round(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vec vec_scale(vec a, vec x) {
+    const __m512i n = _mm512_slli_epi32(_mm512_cvtps_epi32(x), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), n));
 }
 /* r[i] lane j <-> r[j] lane i: within each quarter of four rows as for 128-bit vectors, then the quarters */
 static inline void vec_transpose(vec *r) {
@@ -70,9 +73,12 @@ static inline void vec_accumulate(vec *acc, vec a, vec b) {
 }
 static inline vec vec_max(vec a, vec b) { return _mm512_max_pd(a, b); }
 static inline vec vec_abs(vec a) { return _mm512_abs_pd(a); }
-static inline vec vec_add_exponent(vec a, vec n) {
-    const __m512i shifted = _mm512_slli_epi64(_mm512_castpd_si512(n), 52);
-    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), shifted));
+static inline real vec_greatest(vec a) { return _mm512_reduce_max_pd(a); }
+static inline real vec_sum(vec a) { return _mm512_reduce_add_pd(a); }
+static inline vec vec_round(vec x) { return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vec vec_scale(vec a, vec x) {
+    const __m512i n = _mm512_slli_epi64(_mm512_cvtpd_epi64(x), 52);
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), n));
 }
 static inline void vec_transpose(vec *r) {
     vec t[8];

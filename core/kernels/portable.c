@@ -69,7 +69,7 @@ static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const 
     }
 }
 
-static real row_max(size_t n, const real *s) {
+static real greatest(size_t n, const real *s) {
     real most[LANES], result = s[0];
     size_t whole = n / LANES * LANES;
     for (size_t l = 0; l < LANES; l++) most[l] = s[0];
@@ -79,6 +79,10 @@ static real row_max(size_t n, const real *s) {
     for (size_t l = 0; l < LANES; l++) result = most[l] > result ? most[l] : result;
     for (size_t j = whole; j < n; j++) result = s[j] > result ? s[j] : result;
     return result;
+}
+
+static void row_max(size_t rows, size_t n, const real *s, real *max) {
+    for (size_t i = 0; i < rows; i++) max[i] = greatest(n, s + i * TILE_K);
 }
 
 /* 2^x = 2^n 2^r, n the integer nearest x and r = x - n, |r| <= 1/2. 2^r = 1 + r h(r) with the h of simd.h. Without
@@ -130,16 +134,18 @@ static real exp2_of(real x) {
     return (sum + (r * exp2_tail(r) + lost)) * power * UNLIFT;
 }
 
-static real exp2_sum(size_t n, real *s, real factor, real shift) {
-    real sums[LANES] = {0}, sum = 0;
+static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *sum) {
     size_t whole = n / LANES * LANES;
-    for (size_t j = 0; j < n; j++) s[j] = exp2_of(s[j] * factor - shift);
-    for (size_t j = 0; j < whole; j += LANES) {
-        for (size_t l = 0; l < LANES; l++) sums[l] += s[j + l];
+    for (size_t i = 0; i < rows; i++, s += TILE_K) {
+        real sums[LANES] = {0}, total = 0;
+        for (size_t j = 0; j < n; j++) s[j] = exp2_of(s[j] - shift[i]);
+        for (size_t j = 0; j < whole; j += LANES) {
+            for (size_t l = 0; l < LANES; l++) sums[l] += s[j + l];
+        }
+        for (size_t l = 0; l < LANES; l++) total += sums[l];
+        for (size_t j = whole; j < n; j++) total += s[j];
+        sum[i] = total;
     }
-    for (size_t l = 0; l < LANES; l++) sum += sums[l];
-    for (size_t j = whole; j < n; j++) sum += s[j];
-    return sum;
 }
 
 /* x (rows, columns) = p v */
@@ -178,6 +184,7 @@ extern const ATTN_T(attn_ops) ATTN_T(attn_portable);
 const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
     .tile_q = TILE_Q,
     .tile_k = TILE_K,
+    .block_q = TILE_Q,
     .lanes = LANES,
     .pack_keys = pack_keys,
     .scores = scores,

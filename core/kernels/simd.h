@@ -2,8 +2,8 @@
  *
  * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with its
  * vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
- * and once for double. vec_max(a, b) must give b where one of the two is NaN, and vec_fma(a, b, c) = a * b + c must
- * round once. vec_add_exponent(a, n) adds the low bits of n, read as an integer, to the exponent of a.
+ * and once for double. vec_max(a, b) must give b where one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
+ * once, vec_round(x) is the nearest integer, and vec_scale(a, x) adds vec_round(x) to the exponent of a.
  *
  * The micro-kernel holds TILE_ROWS x TILE_VECTORS accumulators in registers and, for each step of the depth, loads
  * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md tells what
@@ -21,23 +21,10 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* Rows whose scores stay in the level 1 cache between the two products */
+#define BLOCK_Q (2 * TILE_ROWS)
+
 _Static_assert(TILE_K % (TILE_VECTORS * LANES) == 0, "a tile of keys is made of whole panels");
-
-INLINE real vec_greatest(vec a) {
-    real lane[LANES], greatest;
-    vec_store(lane, a);
-    greatest = lane[0];
-    for (size_t i = 1; i < LANES; i++) greatest = lane[i] > greatest ? lane[i] : greatest;
-    return greatest;
-}
-
-INLINE real vec_sum(vec a) {
-    real lane[LANES];
-    vec_store(lane, a);
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++) lane[i] += lane[i + half];
-    return lane[0];
-}
 
 /* ---- the tile products ---- */
 
@@ -109,12 +96,12 @@ INLINE void score_block(size_t rows, size_t d, const real *q, size_t q_stride, c
 }
 
 static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s) {
-    for (size_t i = 0, count; i < rows; i += count) {
-        count = next_block(rows - i);
-        for (size_t panel = 0; panel < TILE_K / PANEL; panel++)
+    for (size_t panel = 0; panel < TILE_K / PANEL; panel++)
+        for (size_t i = 0, count; i < rows; i += count) {
+            count = next_block(rows - i);
             WITH_CONSTANT_ROWS(count, score_block, d, q + i * q_stride, q_stride, packed + panel * d * PANEL,
                                s + i * TILE_K + panel * PANEL)
-    }
+        }
 }
 
 /* Kahan's addition (CACM 8, 1965); it costs the FMA units nothing. */
@@ -136,16 +123,17 @@ INLINE void mix_block(size_t rows, size_t vectors, size_t n, size_t d, const rea
 }
 
 static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost) {
-    for (size_t i = 0, count; i < rows; i += count) {
-        const real *weights = p + i * TILE_K;
-        size_t c = 0;
-        count = next_block(rows - i);
-        for (; c + PANEL <= d; c += PANEL)
-            WITH_CONSTANT_ROWS(count, mix_block, TILE_VECTORS, n, d, weights, v + c, v_stride, o + i * d + c,
-                               lost + i * d + c)
-        for (; c < d; c += LANES)
-            WITH_CONSTANT_ROWS(count, mix_block, 1, n, d, weights, v + c, v_stride, o + i * d + c, lost + i * d + c)
-    }
+    const size_t whole = d / PANEL * PANEL;
+    for (size_t c = 0; c < d; c += c < whole ? PANEL : LANES)
+        for (size_t i = 0, count; i < rows; i += count) {
+            const size_t at = i * d + c;
+            count = next_block(rows - i);
+            if (c < whole)
+                WITH_CONSTANT_ROWS(count, mix_block, TILE_VECTORS, n, d, p + i * TILE_K, v + c, v_stride, o + at,
+                                   lost + at)
+            else
+                WITH_CONSTANT_ROWS(count, mix_block, 1, n, d, p + i * TILE_K, v + c, v_stride, o + at, lost + at)
+        }
 }
 
 /* ---- packing ---- */
@@ -199,98 +187,101 @@ static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *pa
 
 /* ---- softmax ---- */
 
-/* Loads n < LANES numbers, the rest of the vector being `filler` */
+/* Loads the first min(n, LANES) numbers, the rest of the vector being `filler` */
 INLINE vec load_part(size_t n, const real *s, real filler) {
     real lane[LANES];
     for (size_t i = 0; i < LANES; i++) lane[i] = i < n ? s[i] : filler;
     return vec_load(lane);
 }
 
-static real row_max(size_t n, const real *s) {
-    vec greatest[2] = {vec_set((real)-INFINITY), vec_set((real)-INFINITY)};
-    size_t j = 0;
-    for (; j + 2 * LANES <= n; j += 2 * LANES) {
-        greatest[0] = vec_max(vec_load(s + j), greatest[0]);
-        greatest[1] = vec_max(vec_load(s + j + LANES), greatest[1]);
+static void row_max(size_t rows, size_t n, const real *s, real *max) {
+    for (size_t i = 0; i < rows; i++, s += TILE_K) {
+        vec greatest[2] = {vec_set((real)-INFINITY), vec_set((real)-INFINITY)};
+        size_t j = 0;
+        for (; j + 2 * LANES <= n; j += 2 * LANES) {
+            greatest[0] = vec_max(vec_load(s + j), greatest[0]);
+            greatest[1] = vec_max(vec_load(s + j + LANES), greatest[1]);
+        }
+        for (; j < n; j += LANES) greatest[0] = vec_max(load_part(n - j, s + j, (real)-INFINITY), greatest[0]);
+        max[i] = vec_greatest(vec_max(greatest[0], greatest[1]));
     }
-    if (j + LANES <= n) greatest[0] = vec_max(vec_load(s + j), greatest[0]), j += LANES;
-    if (j < n) greatest[1] = vec_max(load_part(n - j, s + j, (real)-INFINITY), greatest[1]);
-    return vec_greatest(vec_max(greatest[0], greatest[1]));
 }
 
-/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that
- * makes the greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for
- * float by trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). n is rounded by adding 1.5 * 2^(bits of the
- * fraction): the sum's low bits then hold n + EXP2_BIAS, which go straight into the exponent. The bias, taken off by a
- * last multiplication, keeps the exponent in range where the result is subnormal, and that multiplication rounds it.
- * At EXP2_LOWEST and below the result rounds to 0. */
+/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that makes the
+ * greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float by
+ * trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). All coefficients are
+ * multiplied by EXP2_LIFT, so that 2^n can be multiplied in through the exponent also where the result is subnormal or
+ * zero: the last multiplication rounds it. At EXP2_LOWEST and below the result rounds to 0. */
 #ifndef ATTN_DOUBLE
 #define EXP2_LOWEST -151.0f
-#define EXP2_BIAS 64
-#define EXP2_UNBIAS 0x1p-64f
-#define EXP2_ROUND (0x1.8p23f + EXP2_BIAS)
-
-INLINE vec exp2_series(vec r) {
-    vec h = vec_fma(vec_set(0x1.470b5ap-13f), r, vec_set(0x1.5f721p-10f));
-    h = vec_fma(h, r, vec_set(0x1.3b2688p-7f));
-    h = vec_fma(h, r, vec_set(0x1.c6ae4ep-5f));
-    h = vec_fma(h, r, vec_set(0x1.ebfbe8p-3f));
-    return vec_fma(h, r, vec_set(0x1.62e432p-1f));
-}
+#define EXP2_LIFT 0x1p64f
+#define EXP2_TERMS 7
+static const real exp2_terms[EXP2_TERMS] = {
+    0x1.470b5ap-13f, 0x1.5f721p-10f, 0x1.3b2688p-7f, 0x1.c6ae4ep-5f, 0x1.ebfbe8p-3f, 0x1.62e432p-1f, 1,
+};
 #else
 #define EXP2_LOWEST -1076.0
-#define EXP2_BIAS 128
-#define EXP2_UNBIAS 0x1p-128
-#define EXP2_ROUND (0x1.8p52 + EXP2_BIAS)
-
-INLINE vec exp2_series(vec r) {
-    const vec r2 = vec_mul(r, r), r4 = vec_mul(r2, r2);
-    const vec a = vec_fma(vec_set(0x1.c6b08d704a0d4p-5), r, vec_set(0x1.ebfbdff82c59cp-3));
-    const vec b = vec_fma(vec_set(0x1.5d87fe78b3b41p-10), r, vec_set(0x1.3b2ab6fba110dp-7));
-    const vec c = vec_fma(vec_set(0x1.ffcbfbf933a2ep-17), r, vec_set(0x1.4309130c28c57p-13));
-    const vec d = vec_fma(vec_set(0x1.b5260c3bc81ffp-24), r, vec_set(0x1.62bfcd86b0d43p-20));
-    const vec e = vec_fma(vec_set(0x1.e811937d64c24p-32), r, vec_set(0x1.e61228b79147ep-28));
-    const vec h = vec_fma(vec_fma(vec_fma(e, r2, d), r4, vec_fma(c, r2, b)), r2, a);
-    return vec_fma(h, r, vec_set(0x1.62e42fefa39efp-1));
-}
+#define EXP2_LIFT 0x1p128
+#define EXP2_TERMS 12
+static const real exp2_terms[EXP2_TERMS] = {
+    0x1.e811937d64c24p-32, 0x1.e61228b79147ep-28, 0x1.b5260c3bc81ffp-24, 0x1.62bfcd86b0d43p-20,
+    0x1.ffcbfbf933a2ep-17, 0x1.4309130c28c57p-13, 0x1.5d87fe78b3b41p-10, 0x1.3b2ab6fba110dp-7,
+    0x1.c6b08d704a0d4p-5,  0x1.ebfbdff82c59cp-3,  0x1.62e42fefa39efp-1,  1,
+};
 #endif
 
-/* 2^x for x <= 20 */
-INLINE vec vec_exp2(vec x) {
-    x = vec_max(vec_set(EXP2_LOWEST), x);
-    const vec biased = vec_add(x, vec_set(EXP2_ROUND));
-    const vec r = vec_sub(x, vec_sub(biased, vec_set(EXP2_ROUND)));
-    const vec e = vec_fma(exp2_series(r), r, vec_set(1));
-    return vec_mul(vec_add_exponent(e, biased), vec_set(EXP2_UNBIAS));
+/* x[u] = 2^x[u] for x <= 20, `count` vectors step by step together: each step waits for the one before, and the CPU can
+ * only look so far ahead for other work. */
+INLINE void vec_exp2(size_t count, vec *x) {
+    vec r[2], e[2];
+    UNROLL
+    for (size_t u = 0; u < count; u++) {
+        x[u] = vec_max(vec_set(EXP2_LOWEST), x[u]);
+        r[u] = vec_sub(x[u], vec_round(x[u]));
+        e[u] = vec_set(exp2_terms[0] * EXP2_LIFT);
+    }
+    UNROLL
+    for (size_t i = 1; i < EXP2_TERMS; i++) {
+        UNROLL
+        for (size_t u = 0; u < count; u++) e[u] = vec_fma(e[u], r[u], vec_set(exp2_terms[i] * EXP2_LIFT));
+    }
+    UNROLL
+    for (size_t u = 0; u < count; u++) x[u] = vec_mul(vec_scale(e[u], x[u]), vec_set(1 / EXP2_LIFT));
 }
 
-static real exp2_sum(size_t n, real *s, real factor, real shift) {
-    const vec times = vec_set(factor), by = vec_set(shift);
-    vec sum[2] = {vec_zero(), vec_zero()};
+INLINE real exp2_row(size_t n, real *s, real shift) {
+    const vec by = vec_set(shift);
+    vec sum = vec_zero(), x[2];
     size_t j = 0;
-    for (; j + 2 * LANES <= n; j += 2 * LANES) { /* two at once, so that the CPU finds one's work while another waits */
-        UNROLL
-        for (size_t u = 0; u < 2; u++) {
-            const vec e = vec_exp2(vec_sub(vec_mul(vec_load(s + j + u * LANES), times), by));
-            vec_store(s + j + u * LANES, e);
-            sum[u] = vec_add(sum[u], e);
-        }
+    for (; j + 2 * LANES <= n; j += 2 * LANES) {
+        x[0] = vec_sub(vec_load(s + j), by);
+        x[1] = vec_sub(vec_load(s + j + LANES), by);
+        vec_exp2(2, x);
+        vec_store(s + j, x[0]);
+        vec_store(s + j + LANES, x[1]);
+        sum = vec_add(sum, vec_add(x[0], x[1]));
     }
     for (size_t left; j < n; j += left) {
         real lane[LANES];
         left = n - j < LANES ? n - j : LANES;
-        const vec e = vec_exp2(vec_sub(vec_mul(load_part(left, s + j, (real)-INFINITY), times), by));
-        vec_store(lane, e);
+        x[0] = vec_sub(load_part(left, s + j, (real)-INFINITY), by);
+        vec_exp2(1, x);
+        vec_store(lane, x[0]);
         memcpy(s + j, lane, left * sizeof *s);
-        sum[0] = vec_add(sum[0], e);
+        sum = vec_add(sum, x[0]);
     }
-    return vec_sum(vec_add(sum[0], sum[1]));
+    return vec_sum(sum);
+}
+
+static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *sum) {
+    for (size_t i = 0; i < rows; i++) sum[i] = exp2_row(n, s + i * TILE_K, shift[i]);
 }
 
 extern const ATTN_T(attn_ops) ROW;
 const ATTN_T(attn_ops) ROW = {
     .tile_q = TILE_Q,
     .tile_k = TILE_K,
+    .block_q = BLOCK_Q,
     .lanes = LANES,
     .pack_keys = pack_keys,
     .scores = scores,

@@ -28,6 +28,11 @@ double check_random_normal(void) {
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * w);
 }
 
+size_t check_rounds(size_t usual) {
+    const char *quick = getenv("CHECK_QUICK");
+    return quick && strcmp(quick, "1") == 0 ? usual / 20 + 1 : usual;
+}
+
 bool check_that(bool ok, const char *file, int line, const char *format, ...) {
     if (ok) return true;
     if (++failures <= 20) {

@@ -27,6 +27,9 @@ __attribute__((format(printf, 1, 2))) void check_skip(const char *format, ...);
 unsigned long long check_random(void);           /* 64 uniform bits */
 size_t check_random_below(size_t bound);         /* uniform in [0, bound) */
 double check_random_normal(void);                /* mean 0, deviation 1 */
+/* How often to repeat something drawn at random: `usual`, or a twentieth where CHECK_QUICK=1 says that the machine is an
+ * emulated one. */
+size_t check_rounds(size_t usual);
 
 #define CHECK(condition, ...) check_that((condition), __FILE__, __LINE__, __VA_ARGS__)
 #define CHECK_FATAL(condition, ...)                                                                                    \

@@ -85,7 +85,7 @@ static void test_empty_axes(void) { each(empty_sizes); }
 
 static void random_options(const attn_engine *engine, attn_dtype dtype) {
     const tile_sizes tile = tiles_of(engine->kernel, dtype);
-    for (size_t i = 0; i < 200; i++) {
+    for (size_t i = 0, rounds = check_rounds(200); i < rounds; i++) {
         bag owner = {0};
         const problem_limits small = {3, 4, 24, 20}, wide = {1, 2, tile.q + tile.k, 70};
         const attn_problem p = problem_random(&owner, dtype, i % 10 == 9 ? &wide : &small);
@@ -318,7 +318,7 @@ static void test_overflow_is_found_where_it_is(void) { each(overflows); }
 /* Random numbers of all magnitudes: whatever fits must be right, whatever does not must be found. */
 static void magnitudes(const attn_engine *engine, attn_dtype dtype) {
     const double reach = dtype == ATTN_F64 ? 160 : 19.5; /* decimal exponents of q and k */
-    for (size_t i = 0; i < 60; i++) {
+    for (size_t i = 0, rounds = check_rounds(60); i < rounds; i++) {
         bag owner = {0};
         attn_problem p = problem_plain(&owner, dtype, 1, 2, 1, 6, 40, 3, 2);
         for (size_t c = 0; c < 2 * 6 * 3; c++)
@@ -377,7 +377,7 @@ enum { POOLS = 3 };
 static attn_pool *pools[POOLS]; /* of 1, 2 and 3 threads */
 
 static void same_bits(const attn_engine *engine, attn_dtype dtype) {
-    for (size_t i = 0; i < 24; i++) {
+    for (size_t i = 0, rounds = check_rounds(24); i < rounds; i++) {
         bag owner = {0};
         const tile_sizes tile = tiles_of(engine->kernel, dtype);
         const size_t n_q = i % 3 == 0 ? 1 : between(1, 2 * tile.q),

@@ -191,7 +191,7 @@ static void check_mha(const attn_engine *engine, const attn_mha *m) {
 /* ---- tests ------------------------------------------------------------------------------------------------------ */
 
 static void random_problems(const attn_engine *engine, attn_dtype dtype) {
-    for (size_t i = 0; i < 100; i++) {
+    for (size_t i = 0, rounds = check_rounds(100); i < rounds; i++) {
         bag owner = {0};
         const mha_sizes sizes = random_sizes();
         attn_mha m = build(&owner, dtype, &sizes);
@@ -382,7 +382,7 @@ static void test_overflow_after_attention(void) { each(output_overflows); }
 /* Random magnitudes: whatever fits must be right, whatever does not must be found. */
 static void magnitudes(const attn_engine *engine, attn_dtype dtype) {
     const double reach = dtype == ATTN_F64 ? 160 : 20;
-    for (size_t i = 0; i < 40; i++) {
+    for (size_t i = 0, rounds = check_rounds(40); i < rounds; i++) {
         bag owner = {0};
         mha_sizes sizes = random_sizes();
         sizes.n_q = sizes.n_new = 8;
