@@ -76,3 +76,10 @@ int check_main(int argc, char **argv, const check_test *tests, size_t count) {
     printf("\n");
     return failed != 0;
 }
+
+int check_skip_all(char **argv, size_t count, const char *reason) {
+    const char *slash = strrchr(argv[0], '/');
+    printf("SKIP all: %s\n", reason);
+    printf("%s: 0 passed, 0 failed, %zu skipped\n", slash ? slash + 1 : argv[0], count);
+    return 0;
+}

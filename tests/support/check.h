@@ -20,6 +20,8 @@ typedef struct check_test {
 #define CHECK_TEST(function) {#function, function}
 
 int check_main(int argc, char **argv, const check_test *tests, size_t count);
+/* In place of check_main: all are skipped, for the reason that is printed. Returns 0. */
+int check_skip_all(char **argv, size_t count, const char *reason);
 __attribute__((format(printf, 4, 5))) bool check_that(bool ok, const char *file, int line, const char *format, ...);
 /* marks the running test as skipped, with the reason printed */
 __attribute__((format(printf, 1, 2))) void check_skip(const char *format, ...);

@@ -421,3 +421,8 @@ bool oracle_compare(attn_dtype dtype, const oracle_tensor *expected, const void 
              report->worst, expected->count, report->expected, report->got, report->ratio);
     return report->ratio <= 1;
 }
+
+bool oracle_is_precise(void) {
+    volatile long double one = 1, little = 0x1p-60L;
+    return one + little != one;
+}

@@ -60,7 +60,7 @@ static void test_tensor_spellings(void) {
     expect_error("/attention", V("{'shape':[-2,1],'data':[1,3]}"), 422, "out_of_range", "/v/shape/0", "-2");
     expect_error("/attention", V("{'shape':[2,1.5],'data':[1,3]}"), 422, "wrong_type", "/v/shape/1", NULL);
     expect_error("/attention", V("{'shape':2,'data':[1,3]}"), 422, "wrong_type", "/v/shape", NULL);
-    expect_error("/attention", V("{'shape':['2',1],'data':[1,3]}"), 422, "wrong_type", "/v/shape", NULL);
+    expect_error("/attention", V("{'shape':['2',1],'data':[1,3]}"), 422, "wrong_type", "/v/shape/0", NULL);
     expect_error("/attention", V("{'shape':[9007199254740992,9007199254740992],'data':[]}"), 422, "out_of_range",
                  "/v/shape", NULL);
     expect_error("/attention", V("{'shape':[2,1],'data':[[1],[3]]}"), 422, "wrong_type", "/v/data", NULL);

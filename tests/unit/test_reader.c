@@ -242,6 +242,16 @@ static void test_malformed_bodies(void) {
     CHECK(checked >= 200, "only %zu bodies", checked);
 }
 
+static void test_byte_order_marks(void) {
+    static const char *const marks[] = {"\xef\xbb\xbf{}", "\xfe\xff", "\xff\xfe"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        reading r;
+        start(&r, marks[i]);
+        CHECK(r.error.code == API_INVALID_JSON && strstr(r.error.detail, "byte order mark"), "%s", r.error.detail);
+        end(&r);
+    }
+}
+
 static void test_nul_bytes(void) {
     static const struct {
         const char *text;
@@ -509,6 +519,33 @@ static void test_bounds(void) {
     check_bound("{\"s\":\"", "abcdefgh", 9000, "\",\"s\":1", "", API_INVALID_JSON, "");
 }
 
+/* A single value over a bound leaves the rest of the document to be looked at. */
+static void test_skeleton_past_a_bound(void) {
+    static char text[200000];
+    const struct {
+        const char *head, *unit;
+        size_t count;
+        const char *tail, *skeleton;
+    } cases[] = {
+        {"{\"a\":1,\"s\":\"", "abcdefgh", 9000, "\",\"b\":2}", "{\"a\":0,\"s\":{},\"b\":1}"},
+        {"{\"a\":1,\"s\":", "{\"a\":", 20, "null}}}}}}}}}}}}}}}}}}}},\"b\":[2]}",
+         "{\"a\":0,\"s\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":"
+         "{\"a\":{\"a\":{\"a\":{}}}}}}}}}}}}}}}},\"b\":1}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n = (size_t)sprintf(text, "%s", cases[i].head);
+        for (size_t k = 0; k < cases[i].count; k++) n += (size_t)sprintf(text + n, "%s", cases[i].unit);
+        sprintf(text + n, "%s", cases[i].tail);
+        reading r;
+        start(&r, text);
+        char *json = r.skeleton ? json_dumps(r.skeleton, JSON_COMPACT) : NULL;
+        CHECK(r.error.code != API_NO_ERROR && r.error.place.member == 1, "code %d", r.error.code);
+        CHECK(json && strcmp(json, cases[i].skeleton) == 0, "%s", json ? json : "no skeleton");
+        free(json);
+        end(&r);
+    }
+}
+
 /* Decoding holds at most 2.25 times the float32 tensors and 2 MiB; 1.25 times where the compute type is known. */
 static void test_memory_bound(void) {
     for (int known = 0; known < 2; known++) {
@@ -554,6 +591,7 @@ static void test_budget(void) {
 int main(int argc, char **argv) {
     const check_test tests[] = {
         CHECK_TEST(test_malformed_bodies),
+        CHECK_TEST(test_byte_order_marks),
         CHECK_TEST(test_nul_bytes),
         CHECK_TEST(test_duplicate_keys),
         CHECK_TEST(test_skeletons),
@@ -563,6 +601,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_cuts_of_random_documents),
         CHECK_TEST(test_depth_bombs),
         CHECK_TEST(test_bounds),
+        CHECK_TEST(test_skeleton_past_a_bound),
         CHECK_TEST(test_memory_bound),
         CHECK_TEST(test_budget),
     };
