@@ -202,18 +202,72 @@ static void T(check_exp2)(const char *row, const OPS *ops, size_t n) {
     free(s);
 }
 
+/* The three that copy or look at rows, and dots, which must not write beyond n. */
+static void T(check_row_functions)(const char *row, const OPS *ops, size_t rows, size_t n, size_t d, size_t gap) {
+    const size_t stride = d + gap;
+    REAL *q = T(buffer)((rows - 1) * stride + d), *k = T(buffer)((n - 1) * stride + d), *copy = T(buffer)(rows * d);
+    REAL *s = T(buffer)((rows - 1) * ops->tile_k + n), *most = T(buffer)(rows), *out = T(buffer)(d);
+    REAL greatest_q = 0, greatest_k = 0, factor = (REAL)-0.37;
+    const REAL loaded = ops->load(rows, d, q, stride, factor, copy);
+    ops->magnitudes(rows, d, q, stride, most);
+    for (size_t i = 0; i < rows; i++) {
+        REAL greatest = 0;
+        for (size_t c = 0; c < d; c++) {
+            const REAL x = q[i * stride + c];
+            CHECK(copy[i * d + c] == x * factor, "%s: d %zu: copy (%zu, %zu)", row, d, i, c);
+            greatest = (REAL)fmax((double)greatest, fabs((double)x));
+        }
+        CHECK(most[i] == greatest, "%s: d %zu: magnitude of row %zu", row, d, i);
+        greatest_q = (REAL)fmax((double)greatest_q, (double)greatest);
+    }
+    CHECK(loaded == greatest_q, "%s: d %zu: greatest of all rows", row, d);
+    ops->finish(d, q, k, (REAL)1.7, out);
+    for (size_t c = 0; c < d; c++)
+        CHECK(out[c] == (q[c] - k[c]) / (REAL)1.7, "%s: d %zu: finished %zu", row, d, c);
+    const REAL seen = ops->dots(rows, n, d, q, stride, k, stride, s);
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < rows; i++) {
+            long double sum = 0, size = 0;
+            for (size_t c = 0; c < d; c++) {
+                const long double term = (long double)q[i * stride + c] * (long double)k[j * stride + c];
+                sum += term;
+                size += fabsl(term);
+                greatest_k = (REAL)fmax((double)greatest_k, fabs((double)k[j * stride + c]));
+            }
+            const REAL got = s[i * ops->tile_k + j];
+            CHECK(fabsl((long double)got - sum) <= (long double)(d + 1) * UNIT * size,
+                  "%s: rows %zu n %zu d %zu: dot (%zu, %zu) is %.9g, expected %.9Lg", row, rows, n, d, i, j,
+                  (double)got, sum);
+        }
+    CHECK(seen == greatest_k, "%s: rows %zu n %zu d %zu: greatest key", row, rows, n, d);
+    q[check_random_below(d)] = (REAL)NAN;
+    k[(n - 1) * stride + check_random_below(d)] = -(REAL)INFINITY;
+    ops->magnitudes(rows, d, q, stride, most);
+    CHECK(!isfinite(most[0]), "%s: d %zu: NaN unseen", row, d);
+    CHECK(!isfinite(ops->load(rows, d, q, stride, factor, copy)), "%s: d %zu: NaN unseen", row, d);
+    CHECK(!isfinite(ops->dots(rows, n, d, q, stride, k, stride, s)), "%s: d %zu: infinity unseen", row, d);
+    free(q);
+    free(k);
+    free(copy);
+    free(s);
+    free(most);
+    free(out);
+}
+
 static void T(check_sizes)(const char *row, const OPS *ops) {
     const size_t most = 2 * ops->lanes + 1;
     for (size_t size = 1; size <= most; size++) {
         T(check_row_max)(row, ops, size);
         T(check_exp2)(row, ops, size);
         T(check_packing)(row, ops, size, most + 1 - size);
+        T(check_row_functions)(row, ops, 1 + size % 5, size, most + 1 - size, size % 4);
         T(check_scores)(row, ops, 1 + size % 7, size, size, size % 3);
         T(check_scores)(row, ops, size, ops->tile_k - size, 3 * size, 0);
         T(check_mix)(row, ops, size, size, 1 + size % 5, size % 3);
     }
     for (size_t rows = 1; rows <= 13; rows++) {
         T(check_rows)(row, ops, rows, ops->tile_k - rows % 3);
+        T(check_row_functions)(row, ops, rows, ops->tile_k, 8 * rows, 0);
         T(check_scores)(row, ops, rows, ops->tile_k, 64, 0);
         T(check_mix)(row, ops, rows, ops->tile_k, rows, 0);
     }
