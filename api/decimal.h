@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /* Result of reading a decimal as a double: `value` is the double nearest to it (ties to even; infinity beyond range),
- * `residual` the sign of (decimal - value): -1, 0, +1. It is known always where `exact` was asked for; else only where
- * value has at most 25 significant bits, which is all that a second rounding to F32, F16 or BF16 needs (a double that
- * is halfway between two such numbers has no more bits). */
+ * `residual` the sign of (decimal - value): -1, 0, +1. It is known always where `exact` was asked for; else wherever a
+ * second rounding to F32, F16 or BF16 depends on it (value is halfway between two such numbers), or whether the decimal
+ * is an integer up to 2^53. */
 typedef struct api_decimal {
     double value;
     int residual;
@@ -26,7 +26,7 @@ float api_decimal_round_bf16(api_decimal decimal);
 /* Writes the decimal with the fewest significant digits that reads back as the same value, the closest of those.
  * Any JSON form; value is finite; "0" for zero, "-0.0" for minus zero. No terminator. Returns the length, at most
  * API_DECIMAL_MAX (formatting scratches at most that many bytes). */
-#define API_DECIMAL_MAX 32
+#define API_DECIMAL_MAX 48
 size_t api_decimal_from_float(char text[API_DECIMAL_MAX], float value);
 size_t api_decimal_from_double(char text[API_DECIMAL_MAX], double value);
 

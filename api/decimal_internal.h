@@ -135,6 +135,16 @@ void api_digits_of_product(api_digits *digits, uint64_t w, int q, bool negative)
  * and exponent. */
 int api_digits_compare(const api_digits *digits, int q, uint64_t m, int f);
 
+/* Whether something depends on the residual of a double with these bits (no sign), other than its own value: there is a
+ * point halfway between two values of F32, F16 or BF16 where the significand has 25 bits, or at most 12, or any number
+ * of up to 25 below the normal range of F32; and it may be taken for an integer. Small integers have few bits; the rest
+ * of them is not told from other numbers of 2048 and more here. */
+static inline bool api_needs_residual(uint64_t bits) {
+    const uint64_t bit25 = (uint64_t)1 << 28, below12 = ((uint64_t)1 << 41) - 1;
+    return ((bits & (bit25 - 1)) == 0 && ((bits & bit25) || (bits & below12) == 0)) ||
+           (bits >> 52) - (1023 - 126) >= 126 + 11; /* below 2^-126, or 2048 and more */
+}
+
 /* ---- short decimals --------------------------------------------------------------------------------------------- */
 
 /* A number of at most 19 significant digits: w 10^q */
@@ -146,20 +156,43 @@ typedef struct api_short {
 
 float api_short_to_float(api_short number);
 double api_short_to_double(api_short number);
-/* With the residual wherever the value has at most 25 significant bits or is an integer up to 2^53. */
+/* With the residual wherever api_needs_residual. */
 api_decimal api_short_to_decimal(api_short number);
 
-/* true where all eight bytes are digits; the sums carry into bit 7 for anything else */
-static inline bool api_eight_digits(uint64_t bytes) {
-    return !(((bytes + 0x4646464646464646) | (bytes - 0x3030303030303030)) & 0x8080808080808080);
+/* The usual case of api_round_product in line: by the high half of the power alone. The product's high word, its top
+ * bit made 1, is too small by less than two of its units. False, and nothing said, where that leaves the rounding open
+ * or the value is not a normal one. */
+__attribute__((always_inline)) static inline bool api_round_quickly(api_short number, api_binary format,
+                                                                    uint64_t *bits) {
+    *bits = 0;
+    if (number.w == 0) return true;
+    if ((unsigned)(number.q - API_POWER_MIN) > API_POWER_MAX - API_POWER_MIN) return false;
+    const int zeros = __builtin_clzll(number.w);
+    const uint64_t power = api_powers[number.q - API_POWER_MIN].hi;
+    const uint64_t product = (uint64_t)(((unsigned __int128)(number.w << zeros) * power) >> 64);
+    const int carry = (int)(product >> 63), exponent = api_log2_power(number.q) - zeros + 63 + carry;
+    const uint64_t high = product << (1 - carry), half = (uint64_t)1 << (63 - format.precision);
+    if ((high & (2 * half - 1)) - (half - 2) <= 2 ||
+        (unsigned)(exponent + format.emax - 1) >= 2u * (unsigned)format.emax - 1)
+        return false;
+    *bits = (((high >> (63 - format.precision)) + 1) >> 1) +
+            ((uint64_t)(exponent + format.emax - 1) << (format.precision - 1));
+    return true;
 }
 
-/* The value of eight digits, the first in the lowest byte: pairs, then fours, then eight. */
-static inline uint32_t api_eight_value(uint64_t bytes) {
-    bytes -= 0x3030303030303030;
-    bytes = (bytes * 10 + (bytes >> 8)) & 0x00FF00FF00FF00FF;
-    bytes = (bytes * 100 + (bytes >> 16)) & 0x0000FFFF0000FFFF;
-    return (uint32_t)(bytes * 10000 + (bytes >> 32));
+/* Bit 7 of each byte that is no digit; above the first such byte, as the sums carry, bits may be wrong. */
+static inline uint64_t api_no_digits(uint64_t bytes) {
+    return ((bytes + 0x4646464646464646) | (bytes - 0x3030303030303030)) & 0x8080808080808080;
+}
+
+/* The value of eight digits, the first in the lowest byte, each less '0': pairs, then the four pairs by two products
+ * whose upper halves hold the sums. */
+static inline uint32_t api_eight_value(uint64_t digits) {
+    digits = digits * 10 + (digits >> 8);
+    const uint64_t mask = 0x000000FF000000FF;
+    return (uint32_t)(((digits & mask) * (100 + ((uint64_t)1000000 << 32)) +
+                       ((digits >> 16) & mask) * (1 + ((uint64_t)10000 << 32))) >>
+                      32);
 }
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first byte of a text is the lowest of a word");
@@ -169,57 +202,73 @@ static inline uint64_t api_load_eight(const uint8_t *text) {
     return bytes;
 }
 
-/* Scans one short number of the JSON grammar at `text`, of which API_SCAN_ROOM bytes can be read. Returns its end;
- * NULL where it is malformed, too long, or not a number at all: then the slow way tells which. */
-#define API_SCAN_ROOM 80
-static inline const uint8_t *api_scan(const uint8_t *text, api_short *number) {
-    const uint8_t *p = text;
-    number->negative = *p == '-';
-    p += number->negative;
-    const uint8_t *const first = p;
-    uint64_t w = 0;
-    unsigned digit = *p - (unsigned)'0';
-    if (digit > 9) return NULL;
-    if (digit == 0) {
-        if ((unsigned)*++p - '0' <= 9) return NULL;
-    } else {
-        do {
-            w = w * 10 + digit;
-            digit = *++p - (unsigned)'0';
-        } while (digit <= 9 && p - first <= API_HEAD_DIGITS);
-    }
-    if (digit <= 9 && *first != '0') return NULL;
-    int fraction = 0;
-    if (*p == '.') {
-        const uint8_t *const point = p++;
-        for (uint64_t bytes = api_load_eight(p); api_eight_digits(bytes) && p - first <= 24;
-             bytes = api_load_eight(p)) {
-            w = w * 100000000 + api_eight_value(bytes);
-            p += 8;
-        }
-        for (digit = *p - (unsigned)'0'; digit <= 9 && p - first <= 40; digit = *++p - (unsigned)'0')
-            w = w * 10 + digit;
-        fraction = (int)(p - point - 1);
-        if (fraction == 0 || digit <= 9) return NULL;
-    }
-    if (p - first > API_HEAD_DIGITS) { /* w may have run over, unless the digits in excess are zeros that lead */
-        const uint8_t *leading = first;
-        while (leading < p && (*leading == '0' || *leading == '.')) leading++;
-        if (p - leading - (leading == first && fraction) > API_HEAD_DIGITS) return NULL;
-    }
-    int exponent = 0;
-    if ((*p | 0x20) == 'e') {
-        const bool minus = *++p == '-';
-        p += minus || *p == '+';
-        const uint8_t *const start = p;
-        for (digit = *p - (unsigned)'0'; digit <= 9 && p - start < 5; digit = *++p - (unsigned)'0')
-            exponent = exponent * 10 + (int)digit;
-        if (p == start || digit <= 9) return NULL;
-        if (minus) exponent = -exponent;
-    }
-    number->w = w;
-    number->q = exponent - fraction;
+/* w 10^n + the first n of the digits (0 to 7 of them), with stop = 8 n + 7 */
+static inline uint64_t api_add_digits(uint64_t w, uint64_t digits, unsigned stop) {
+    static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+    return w * powers[stop / 8] + api_eight_value((digits - 0x3030303030303030) << 8 << (63 - stop));
+}
+
+/* The parts of api_scan for what is less usual: an exponent, of which `p` is the e, and all other forms of numbers. */
+const uint8_t *api_scan_exponent(const uint8_t *p, api_short *number);
+const uint8_t *api_scan_any(const uint8_t *text, api_short *number);
+/* By way of a variable of its own, so that the caller's can stay in registers. */
+static inline const uint8_t *api_scan_rest(const uint8_t *(*part)(const uint8_t *, api_short *), const uint8_t *p,
+                                           api_short *number) {
+    api_short copy = *number;
+    p = part(p, &copy);
+    *number = copy;
     return p;
+}
+
+/* Scans one short number of the JSON grammar at `text`, of which API_SCAN_ROOM bytes can be read. Returns its end;
+ * NULL where it is malformed, too long, or not a number at all: then the slow way tells which. In line: up to 7 digits
+ * before the point, the digits read by eights as if there were no point. */
+#define API_SCAN_ROOM 80
+__attribute__((always_inline)) static inline const uint8_t *api_scan(const uint8_t *text, api_short *number) {
+    /* the largest w that may be followed by so many digits */
+    static const uint64_t most[] = {UINT64_MAX,      999999999999999999, 99999999999999999, 9999999999999999,
+                                    999999999999999, 99999999999999,     9999999999999,     999999999999};
+    const uint8_t *p = text;
+    *number = (api_short){.negative = *p == '-'};
+    p += number->negative;
+    unsigned point = 8; /* bits of the digits before it */
+    uint64_t first = (api_load_eight(p + 1) & ~(uint64_t)0xFF) | *p;
+    if (p[1] != '.') {
+        const uint64_t head = api_load_eight(p), others = api_no_digits(head);
+        if (others == 0) return api_scan_rest(api_scan_any, text, number);
+        const unsigned stop = (unsigned)__builtin_ctzll(others);
+        point = stop - 7;
+        if (point == 0 || (point > 8 && *p == '0')) return NULL;
+        if ((head >> point & 0xFF) != '.') {
+            number->w = api_add_digits(0, head, stop);
+            p += point / 8;
+            return (*p | 0x20) == 'e' ? api_scan_rest(api_scan_exponent, p, number) : p;
+        }
+        const uint64_t before = ((uint64_t)1 << point) - 1;
+        first = (head & before) | (api_load_eight(p + 1) & ~before);
+    }
+    uint64_t next = first, others = api_no_digits(first);
+    p++;
+    if (others == 0) {
+        number->w = api_eight_value(first - 0x3030303030303030);
+        next = api_load_eight(p += 8);
+        others = api_no_digits(next);
+        number->q = -8;
+        if (others == 0) {
+            number->w = number->w * 100000000 + api_eight_value(next - 0x3030303030303030);
+            next = api_load_eight(p += 8);
+            others = api_no_digits(next);
+            number->q = -16;
+            if (others == 0) return api_scan_rest(api_scan_any, text, number);
+        }
+    }
+    const unsigned stop = (unsigned)__builtin_ctzll(others);
+    if (number->w > most[stop / 8]) return api_scan_rest(api_scan_any, text, number);
+    number->w = api_add_digits(number->w, next, stop);
+    number->q += (int)(point / 8) - (int)(stop / 8);
+    p += stop / 8;
+    if (number->q >= 0) return NULL; /* no digit after the point, or before it */
+    return (*p | 0x20) == 'e' ? api_scan_rest(api_scan_exponent, p, number) : p;
 }
 
 #endif

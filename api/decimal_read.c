@@ -49,11 +49,6 @@ static int sign_of_residual(const api_digits *digits, int q, uint64_t bits) {
     return digits->negative ? -sign : sign;
 }
 
-/* Most significant bits a value may have to need its residual: 25, one more than a float has. */
-static bool has_few_bits(uint64_t bits) { return (bits & (((uint64_t)1 << 28) - 1)) == 0 || bits < (uint64_t)1 << 52; }
-
-static bool is_small_integer(double value) { return fabs(value) <= 0x1p53 && (double)(int64_t)value == value; }
-
 /* Beyond these powers of ten every decimal is infinity or less than half the least double. */
 #define FAR 400
 
@@ -88,7 +83,7 @@ api_decimal api_digits_to_double(const api_digits *digits, bool exact) {
     const int q = scale_of(digits);
     if (digits->count && bits == 0) /* no number to compare with */
         decimal.residual = digits->negative ? -1 : 1;
-    else if (exact || has_few_bits(bits) || is_small_integer(decimal.value))
+    else if (exact || api_needs_residual(bits))
         decimal.residual = sign_of_residual(digits, q, bits);
     return decimal;
 }
@@ -154,7 +149,7 @@ api_decimal api_short_to_decimal(api_short number) {
     uint64_t bits;
     memcpy(&bits, &decimal.value, sizeof bits);
     if (number.w == 0 || (number.q == 0 && number.w <= (uint64_t)1 << 53)) return decimal;
-    if (!has_few_bits(bits & (UINT64_MAX >> 1)) && !is_small_integer(decimal.value)) return decimal;
+    if (!api_needs_residual(bits & (UINT64_MAX >> 1))) return decimal;
     while (number.w > (uint64_t)1 << 53 && number.w % 10 == 0) { /* 1.00000000000000000, as printf writes it */
         number.w /= 10;
         number.q++;
@@ -170,6 +165,47 @@ api_decimal api_short_to_decimal(api_short number) {
     api_digits digits;
     api_digits_of_product(&digits, number.w, number.q, number.negative);
     return api_digits_to_double(&digits, false);
+}
+
+/* ---- scanning --------------------------------------------------------------------------------------------------- */
+
+const uint8_t *api_scan_exponent(const uint8_t *p, api_short *number) {
+    const bool minus = *++p == '-';
+    p += minus || *p == '+';
+    const uint8_t *const start = p;
+    int exponent = 0;
+    unsigned digit = *p - (unsigned)'0';
+    for (; digit <= 9 && p - start < 5; digit = *++p - (unsigned)'0') exponent = exponent * 10 + (int)digit;
+    if (p == start || digit <= 9) return NULL;
+    number->q += minus ? -exponent : exponent;
+    return p;
+}
+
+const uint8_t *api_scan_any(const uint8_t *text, api_short *number) {
+    const uint8_t *p = text;
+    number->negative = *p == '-';
+    p += number->negative;
+    const uint8_t *const first = p, *point = NULL, *leading = NULL; /* leading: the first digit that is not 0 */
+    uint64_t w = 0;
+    for (; p - first <= 2 * API_HEAD_DIGITS + 2; p++) {
+        const unsigned digit = *p - (unsigned)'0';
+        if (*p == '.' && !point) {
+            point = p;
+        } else if (digit <= 9) {
+            if (digit != 0 && !leading) leading = p;
+            w = w * 10 + digit;
+        } else {
+            break;
+        }
+    }
+    const uint8_t *const last = p - 1;
+    if (*p - (unsigned)'0' <= 9 || *p == '.' || *first == '.' || last < first || last == point) return NULL;
+    if (*first == '0' && last > first && point != first + 1) return NULL;
+    /* w has run over where more than 19 digits count */
+    if (leading && p - leading - (point && point > leading) > API_HEAD_DIGITS) return NULL;
+    number->w = w;
+    number->q = point ? (int)(point - last) : 0;
+    return (*p | 0x20) == 'e' ? api_scan_exponent(p, number) : p;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */

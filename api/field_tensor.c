@@ -39,22 +39,40 @@ void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element, 
 static size_t first_not_finite(const api_tensor *tensor, attn_dtype dtype) {
     size_t i = 0;
     if (dtype == ATTN_F64)
-        for (const double *x = tensor->data; i < tensor->count && isfinite(x[i]); i++) {
+        for (const double *x = tensor->data; i < tensor->held && isfinite(x[i]); i++) {
         }
     else
-        for (const float *x = tensor->data; i < tensor->count && isfinite(x[i]); i++) {
+        for (const float *x = tensor->data; i < tensor->held && isfinite(x[i]); i++) {
         }
     return i;
 }
 
 void api_tensor_require_finite(api_form *form, const api_tensor *tensor) {
-    if (!tensor->ok || tensor->finite) return;
+    if (!tensor->data || tensor->finite) return;
     const size_t i = first_not_finite(tensor, form->dtype);
+    if (i == tensor->held) return; /* it stands behind another fault */
     api_tensor_fault(
         form, tensor, i, false, API_NOT_FINITE, "%s: expected finite numbers, got %s", api_fields[tensor->field].name,
         isnan(form->dtype == ATTN_F64 ? ((const double *)tensor->data)[i] : ((const float *)tensor->data)[i])
             ? "NaN"
             : "an infinity");
+}
+
+/* An array whose first leaf is neither number nor boolean: the reader left it in the skeleton. The fault is at that
+ * leaf. */
+static void fault_at_first_leaf(api_form *form, api_field field, const json_t *json, api_place place,
+                                const char *prefix) {
+    char pointer[256];
+    snprintf(pointer, sizeof pointer, "%s", prefix);
+    while (json_is_array(json) && json_array_size(json) > 0) {
+        size_t i = 0; /* empty arrays before the leaf are passed over */
+        while (i + 1 < json_array_size(json) && api_form_value(form, json_array_get(json, i))) i++;
+        json = json_array_get(json, i);
+        api_pointer_add_index(pointer, i);
+    }
+    form->broken = true;
+    api_error_set(form->error, API_WRONG_TYPE, place, pointer, "%s: expected numbers, got %s", api_fields[field].name,
+                  api_form_kind(form, json));
 }
 
 /* ---- an object {shape, dtype, data or base64} ------------------------------------------------------------------- */
@@ -87,19 +105,25 @@ __attribute__((format(printf, 4, 5))) static void object_fault(object *o, int me
     api_error_set(o->form->error, code, place, pointer, "%s: %s", api_fields[o->tensor->field].name, text);
 }
 
-/* Reads a lifted value as `elements`. false: fault. */
-static bool take(api_form *form, api_value *value, api_elements elements, api_dtype declared, const char *prefix,
-                 bool *finite, void **data) {
-    *finite = true;
+/* Reads a lifted value as `elements`. false: fault; where numbers before it are not finite, those are in the tensor. */
+static bool take(api_form *form, api_value *value, api_elements elements, api_dtype declared, api_tensor *t) {
+    t->value = value;
+    t->finite = true;
     if (elements == API_REALS)
-        *data = api_take_reals(form->reader, value, form->dtype, declared, prefix, finite, form->error);
+        t->data = api_take_reals(form->reader, value, form->dtype, declared, t->prefix, &t->finite, form->error);
     else if (elements == API_MASK)
-        *data = api_take_mask(form->reader, value, declared, prefix, form->error);
+        t->data = api_take_mask(form->reader, value, declared, t->prefix, form->error);
     else
-        *data = api_take_integers(form->reader, value, declared, prefix, form->error);
-    if (*data == NULL && value->count == 0 && value->fault.code == API_NO_ERROR) *data = no_elements;
-    if (*data == NULL) form->broken = true;
-    return *data != NULL;
+        t->data = api_take_integers(form->reader, value, declared, t->prefix, form->error);
+    t->held = value->count;
+    if (t->data == NULL && value->count == 0 && value->fault.code == API_NO_ERROR) t->data = no_elements;
+    if (t->data != NULL) {
+        if (value->type == API_ELEMENT_BYTES) t->held /= api_dtype_size(declared);
+        return true;
+    }
+    form->broken = true;
+    if (!t->finite) t->data = value->data;
+    return false;
 }
 
 static void object_sort_members(object *o, json_t *json) {
@@ -123,6 +147,22 @@ static void object_sort_members(object *o, json_t *json) {
     }
 }
 
+/* The list of numbers or booleans that a member is; NULL after a fault. `list` gets its prefix and, of the tensor,
+ * its field. */
+static api_value *object_list(object *o, int member, const char *wanted, api_tensor *list) {
+    const json_t *json = o->slots[member].json;
+    api_value *value = api_form_value(o->form, json);
+    list->field = o->tensor->field;
+    snprintf(list->prefix, sizeof list->prefix, "/%s/%s", api_fields[list->field].name, members[member].name);
+    if (value && value->rank > 0 && value->type != API_ELEMENT_BYTES) return value;
+    o->ok = false;
+    if (json_is_array(json))
+        fault_at_first_leaf(o->form, list->field, json, o->slots[member].place, list->prefix);
+    else
+        object_fault(o, member, API_WRONG_TYPE, "expected %s, got %s", wanted, api_form_kind(o->form, json));
+    return NULL;
+}
+
 static void object_read_shape(object *o) {
     api_tensor *t = o->tensor;
     const json_t *json = o->slots[SHAPE].json;
@@ -130,16 +170,10 @@ static void object_read_shape(object *o) {
         object_fault(o, MEMBER_COUNT, API_MISSING_FIELD, "a tensor written as an object needs \"shape\"");
         return;
     }
-    api_value *value = api_form_value(o->form, json);
-    if (!value || value->rank == 0 || value->type == API_ELEMENT_BYTES) {
-        object_fault(o, SHAPE, API_WRONG_TYPE, "expected a list of axis lengths, got %s", api_form_kind(o->form, json));
-        return;
-    }
-    char prefix[40];
-    void *data;
-    bool finite;
-    snprintf(prefix, sizeof prefix, "/%s/shape", api_fields[t->field].name);
-    if (!take(o->form, value, API_INTEGERS, API_DTYPE_NONE, prefix, &finite, &data)) {
+    api_tensor axes = {0};
+    api_value *value = object_list(o, SHAPE, "a list of axis lengths", &axes);
+    if (!value) return;
+    if (!take(o->form, value, API_INTEGERS, API_DTYPE_NONE, &axes)) {
         o->ok = false;
         return;
     }
@@ -148,14 +182,12 @@ static void object_read_shape(object *o) {
                      "expected a list of at most 4 axis lengths, got %zu numbers", value->count);
         return;
     }
-    const int64_t *lengths = data;
+    const int64_t *lengths = axes.data;
     size_t nonzero = 1; /* product of the axes that are not empty: no stride may overflow */
     t->rank = value->count;
     t->count = 1;
     for (size_t i = 0; i < t->rank; i++) {
         if (lengths[i] < 0) {
-            api_tensor axes = {.field = t->field, .value = value};
-            memcpy(axes.prefix, prefix, sizeof prefix);
             o->ok = false;
             api_tensor_fault(o->form, &axes, i, true, API_OUT_OF_RANGE,
                              "%s: expected an axis length of at least 0, got %lld", api_fields[t->field].name,
@@ -202,15 +234,9 @@ static void object_read_dtype(object *o, api_elements elements) {
 /* the elements as numbers in a list */
 static void object_take_data(object *o, api_elements elements) {
     api_tensor *t = o->tensor;
-    const json_t *json = o->slots[DATA].json;
-    api_value *value = api_form_value(o->form, json);
-    if (!value || value->rank == 0 || value->type == API_ELEMENT_BYTES) {
-        object_fault(o, DATA, API_WRONG_TYPE, "expected a flat list of numbers, got %s", api_form_kind(o->form, json));
-        return;
-    }
-    snprintf(t->prefix, sizeof t->prefix, "/%s/data", api_fields[t->field].name);
-    t->value = value;
-    if (!take(o->form, value, elements, o->dtype, t->prefix, &t->finite, &t->data)) {
+    api_value *value = object_list(o, DATA, "a flat list of numbers", t);
+    if (!value) return;
+    if (!take(o->form, value, elements, o->dtype, t)) {
         o->ok = false;
         return;
     }
@@ -237,7 +263,6 @@ static void object_take_base64(object *o, api_elements elements) {
         return;
     }
     snprintf(t->prefix, sizeof t->prefix, "/%s/base64", api_fields[t->field].name);
-    t->value = value;
     const size_t bytes = value->count, size = api_dtype_size(o->dtype);
     if (o->ok && value->fault.code == API_NO_ERROR && bytes != api_times_sizes(t->count, size)) {
         char shape[API_SHAPE_TEXT];
@@ -246,8 +271,7 @@ static void object_take_base64(object *o, api_elements elements) {
                      api_dtype_name(o->dtype), bytes);
         return;
     }
-    if (o->dtype != API_DTYPE_NONE && !take(o->form, value, elements, o->dtype, t->prefix, &t->finite, &t->data))
-        o->ok = false;
+    if (o->dtype != API_DTYPE_NONE && !take(o->form, value, elements, o->dtype, t)) o->ok = false;
 }
 
 static void read_object(api_form *form, json_t *json, api_elements elements, api_tensor *t) {
@@ -270,26 +294,8 @@ static void read_object(api_form *form, json_t *json, api_elements elements, api
 
 /* ---- nested arrays ---------------------------------------------------------------------------------------------- */
 
-/* An array whose first leaf is neither number nor boolean: the reader left it in the skeleton. The fault is at that
- * leaf. */
-static void fault_at_first_leaf(api_form *form, api_field field, const json_t *json) {
-    char pointer[256] = "";
-    api_pointer_add(pointer, api_fields[field].name);
-    while (json_is_array(json) && json_array_size(json) > 0) {
-        size_t i = 0; /* empty arrays before the leaf are passed over */
-        while (i + 1 < json_array_size(json) && api_form_value(form, json_array_get(json, i))) i++;
-        json = json_array_get(json, i);
-        api_pointer_add_index(pointer, i);
-    }
-    form->broken = true;
-    api_error_set(form->error, API_WRONG_TYPE, form->slots[field].place, pointer, "%s: expected numbers, got %s",
-                  api_fields[field].name, api_form_kind(form, json));
-}
-
 static void read_nested(api_form *form, api_value *value, api_elements elements, api_tensor *t) {
-    snprintf(t->prefix, sizeof t->prefix, "/%s", api_fields[t->field].name);
-    t->value = value;
-    if (!take(form, value, elements, API_DTYPE_NONE, t->prefix, &t->finite, &t->data)) return;
+    if (!take(form, value, elements, API_DTYPE_NONE, t)) return;
     t->rank = value->rank;
     t->count = value->count;
     memcpy(t->shape, value->shape, sizeof t->shape);
@@ -304,13 +310,14 @@ void api_form_tensor(api_form *form, api_field field, api_elements elements, api
     json_t *json = form->slots[field].json;
     *tensor = (api_tensor){.field = field, .given = json != NULL, .finite = true};
     if (!json) return;
+    snprintf(tensor->prefix, sizeof tensor->prefix, "/%s", api_fields[field].name);
     api_value *value = api_form_value(form, json);
     if (value && value->rank > 0 && value->type != API_ELEMENT_BYTES)
         read_nested(form, value, elements, tensor);
     else if (json_is_object(json))
         read_object(form, json, elements, tensor);
     else if (json_is_array(json))
-        fault_at_first_leaf(form, field, json);
+        fault_at_first_leaf(form, field, json, form->slots[field].place, tensor->prefix);
     else
         api_form_wrong_type(form, field, "nested arrays or a tensor object");
 }

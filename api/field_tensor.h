@@ -17,7 +17,8 @@ typedef struct api_tensor {
     bool ok;    /* ... and could be read: all below is known */
     bool finite;
     size_t rank, shape[API_MAX_RANK], count;
-    void *data; /* never NULL where ok, even with no elements */
+    void *data;  /* never NULL where ok, even with no elements */
+    size_t held; /* elements in data; of reals that are not ok, those before the first fault */
     const api_value *value;
     char prefix[40]; /* JSON pointer of the elements: "/q", "/q/data" */
 } api_tensor;

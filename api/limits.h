@@ -2,7 +2,8 @@
  *
  * Tensors are bounded by the length of the body and by the budget of memory. What is not a tensor is small in any
  * request that means something; these bounds keep the rest from costing more than it is worth. Beyond one of them the
- * answer is a 422 (out_of_range; too_deep for the depth), once the whole body was seen to be JSON.
+ * answer is a 422 (out_of_range; too_deep for the depth), once the whole body was seen to be JSON, unless there is an
+ * earlier one in the document; that is not looked for beyond the bounds of all text, keys and nodes together.
  */
 #ifndef API_LIMITS_H
 #define API_LIMITS_H

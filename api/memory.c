@@ -24,6 +24,9 @@
 /* From here on a block is a mapping of its own: it grows by moving page tables, not bytes, its pages cost nothing until
  * they are touched, and they go back to the system at once. Below, the system call would cost more than a copy. */
 #define MAP_FROM ((size_t)256 << 10)
+/* From here on the system is asked for huge pages: a fault for each small one costs more than reading the numbers on
+ * it. */
+#define HUGE_FROM ((size_t)2 << 20)
 #define PAGE ((size_t)4096) /* a multiple of it is passed to the system, which rounds up where its pages are larger */
 
 /* Stands right before the piece, whose alignment it keeps: the block's first address is its own. */
@@ -68,11 +71,14 @@ static size_t block_bytes(size_t size) {
 }
 
 static bool is_mapped(size_t bytes) { return bytes >= MAP_FROM; }
+static bool is_huge(size_t bytes) { return bytes >= HUGE_FROM; }
 
 static void *block_get(size_t bytes) {
     if (!is_mapped(bytes)) return aligned_alloc(ALIGN_LARGE, bytes);
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return map == MAP_FAILED ? NULL : map;
+    if (map == MAP_FAILED) return NULL;
+    if (is_huge(bytes)) madvise(map, bytes, MADV_HUGEPAGE); /* else small ones do */
+    return map;
 }
 
 static void block_put(api_block *block) {
@@ -183,12 +189,20 @@ void *api_resize(api_memory *memory, void *piece, size_t size) {
     const size_t bytes = block_bytes(size);
     if (!bytes) return NULL;
     if (bytes == block->bytes) return piece;
-    if (is_mapped(bytes) && is_mapped(block->bytes)) return remap(memory, block, bytes);
+    const bool becomes_huge = is_huge(bytes) && !is_huge(block->bytes); /* small pages would stay so: rather a copy */
+    if (is_mapped(bytes) && is_mapped(block->bytes) && !becomes_huge) return remap(memory, block, bytes);
     void *fresh = api_large(memory, size);
     if (!fresh) return NULL;
     memcpy(fresh, piece, (bytes < block->bytes ? bytes : block->bytes) - HEADER);
     api_release(memory, piece);
     return fresh;
+}
+
+size_t api_grown_size(size_t size, size_t wanted) {
+    const size_t more = size < HUGE_FROM / 4 ? 2 * size : size + size / 8, grown = more > wanted ? more : wanted;
+    if (grown <= HUGE_FROM / 4) return grown > 256 ? grown : 256;
+    const size_t bytes = grown + HEADER + HUGE_FROM - 1;
+    return bytes < grown ? grown : bytes / HUGE_FROM * HUGE_FROM - HEADER;
 }
 
 void api_release(api_memory *memory, void *piece) {

@@ -19,8 +19,8 @@ typedef struct inputs {
 static void read_weight(api_job *job, const inputs *in, api_field field, weight *w) {
     char shape[API_SHAPE_TEXT];
     api_form_tensor(&job->form, field, API_REALS, &w->tensor);
-    if (!w->tensor.ok) return;
     api_tensor_require_finite(&job->form, &w->tensor);
+    if (!w->tensor.ok) return;
     if (w->tensor.rank != 2) {
         api_form_fault(&job->form, field, API_SHAPE_MISMATCH, "%s: expected 2 axes, got %zu: %s",
                        api_fields[field].name, w->tensor.rank, api_shape_text(shape, w->tensor.rank, w->tensor.shape));

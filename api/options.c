@@ -115,8 +115,8 @@ static void read_scale(api_form *form, api_options *options) {
 
 /* bias may hold -infinity, which blocks, and nothing else that is not finite */
 static void check_bias(api_form *form, const api_tensor *bias) {
-    if (!bias->ok || bias->finite) return;
-    for (size_t i = 0; i < bias->count; i++) {
+    if (!bias->data || bias->finite) return;
+    for (size_t i = 0; i < bias->held; i++) {
         const double x =
             form->dtype == ATTN_F64 ? ((const double *)bias->data)[i] : (double)((const float *)bias->data)[i];
         if (!isnan(x) && (isfinite(x) || x < 0)) continue;

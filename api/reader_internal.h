@@ -104,6 +104,7 @@ struct api_reader {
     api_key_list skeleton_keys, shadow_keys;
     size_t nodes, key_count;
     api_value **values;
+    api_value *surplus; /* stands for all values beyond their bound */
     size_t value_count, values_capacity;
 
     /* the present member of the top object, and of its object */
@@ -200,6 +201,10 @@ void api_base64_push(api_reader *reader, const uint8_t *text, size_t length);
 void api_base64_end(api_reader *reader);
 
 /* ---- reader_skeleton.c ---- */
+
+/* What the skeleton holds in the place of a value over a bound: present, and of the wrong type for every field, but no
+ * earlier in the document than the bound's own error. */
+#define API_REFUSED "{}"
 
 /* Appends to the text of the present mode (none for tensors). */
 void api_emit(api_reader *reader, const void *bytes, size_t length);

@@ -45,7 +45,7 @@ void api_emit_value(api_reader *reader, size_t index) {
 
 /* The shadow is one array of what had to go there. */
 void api_shadow_begin(api_reader *reader, size_t base) {
-    if (reader->mode == API_TO_SKELETON) api_emit(reader, "null", 4);
+    if (reader->mode == API_TO_SKELETON) api_emit(reader, API_REFUSED, sizeof API_REFUSED - 1);
     reader->mode = API_TO_SHADOW;
     reader->shadow_base = base;
     api_emit(reader, reader->shadow.length ? "," : "[", 1);

@@ -16,14 +16,11 @@ static size_t element_size(api_storage storage) {
     }
 }
 
-/* Makes room for `bytes`. NULL: out of memory, said. Small pieces double; large ones grow by an eighth, since they move
- * by page tables and what is charged should stay close to what is used. */
+/* Makes room for `bytes`. NULL: out of memory, said. */
 void *api_value_reserve(api_reader *reader, api_value *value, size_t bytes) {
     struct api_value_state *state = value->state;
     if (value->data && bytes <= state->capacity) return value->data;
-    size_t room = state->capacity < ((size_t)1 << 20) ? state->capacity * 2 : state->capacity + state->capacity / 8;
-    if (room < 256) room = 256;
-    if (room < bytes) room = bytes;
+    const size_t room = api_grown_size(state->capacity, bytes);
     void *data = api_resize(reader->memory, value->data, room);
     if (!data) {
         api_reader_exhaust(reader);
@@ -44,17 +41,6 @@ void api_value_shrink(api_reader *reader, api_value *value, size_t bytes) {
 
 /* ---- faults ----------------------------------------------------------------------------------------------------- */
 
-/* Index among the elements of the first one inside the open array of level `depth` (0: the whole tensor). */
-static size_t first_element(const api_reader *reader, size_t depth) {
-    const api_value *value = reader->tensor;
-    size_t index = 0;
-    for (size_t i = 0; i < value->rank; i++) {
-        index *= i == 0 ? 1 : value->shape[i];
-        if (i < depth) index += reader->counts[i] - 1;
-    }
-    return index < value->count ? index : value->count;
-}
-
 /* The fault's pointer is that of the open array of level `depth`, or with `element` of its newest element. */
 __attribute__((format(printf, 5, 6))) static void tensor_fault(api_reader *reader, api_code code, size_t depth,
                                                                bool element, const char *detail, ...) {
@@ -68,7 +54,7 @@ __attribute__((format(printf, 5, 6))) static void tensor_fault(api_reader *reade
     vsnprintf(text, sizeof text, detail, arguments);
     va_end(arguments);
     api_place place = value->place;
-    place.element = element || !reader->rank_known ? value->count : first_element(reader, depth);
+    place.element = value->count; /* faults of the elements read before it are earlier, in a ragged row too */
     for (size_t i = 1; i < value->rank; i++) /* what stands before the fault keeps its pointers: api_value_pointer */
         if (!reader->known[i]) value->shape[i] = reader->counts[i] + 1;
     api_error_set(&value->fault, code, place, pointer, "%s", text);
@@ -208,30 +194,36 @@ static void too_large(api_reader *reader, bool float32) {
                  float32 ? "float32 (\"dtype\": \"float64\" holds more)" : "float64");
 }
 
-/* Appends one number, room for which there is. false: a fault, or out of memory. The decimal is digits of any length,
- * or, with digits NULL, a short one. */
-static inline bool append(api_reader *reader, const api_digits *digits, api_short number) {
+/* Notes a float that became 0 or 1 only by rounding: an inexact one is no mask. */
+static void note_inexact(struct api_value_state *state, size_t index, api_decimal decimal, float x) {
+    if (state->inexact == SIZE_MAX && (decimal.value != (double)x || decimal.residual != 0)) state->inexact = index;
+}
+
+/* Appends the number of reader->digits, room for which there is. */
+static void append(api_reader *reader) {
     api_value *value = reader->tensor;
     struct api_value_state *state = value->state;
+    const api_decimal decimal = api_digits_to_double(&reader->digits, false);
     if (state->storage == API_STORE_FLOAT) {
-        const float x = digits ? api_digits_to_float(digits) : api_short_to_float(number);
-        if (isinf(x)) return too_large(reader, true), false;
-        if ((x == 0 || x == 1) && state->inexact == SIZE_MAX) {
-            const api_decimal decimal = digits ? api_digits_to_double(digits, false) : api_short_to_decimal(number);
-            if (decimal.value != (double)x || decimal.residual != 0) state->inexact = value->count;
+        const float x = api_digits_to_float(&reader->digits);
+        if (isinf(x)) {
+            too_large(reader, true);
+            return;
         }
+        if (x == 0 || x == 1) note_inexact(state, value->count, decimal, x);
         ((float *)value->data)[value->count++] = x;
-        return true;
+        return;
     }
-    const api_decimal decimal = digits ? api_digits_to_double(digits, false) : api_short_to_decimal(number);
-    if (isinf(decimal.value)) return too_large(reader, false), false;
-    if (decimal.residual != 0 && !add_residual(reader, decimal.residual)) return false;
+    if (isinf(decimal.value)) {
+        too_large(reader, false);
+        return;
+    }
+    if (decimal.residual != 0 && !add_residual(reader, decimal.residual)) return;
     ((double *)value->data)[value->count++] = decimal.value;
-    return true;
 }
 
 void api_tensor_decimal(api_reader *reader) {
-    if (admit_leaf(reader, API_ELEMENT_NUMBER)) append(reader, &reader->digits, (api_short){0});
+    if (admit_leaf(reader, API_ELEMENT_NUMBER)) append(reader);
 }
 
 void api_tensor_special(api_reader *reader, double x) {
@@ -258,25 +250,84 @@ static inline const uint8_t *skip_blanks(api_reader *reader, const uint8_t *p, c
     return p;
 }
 
-const uint8_t *api_tensor_row(api_reader *reader, const uint8_t *p, const uint8_t *end) {
-    const api_value *value = reader->tensor;
-    const size_t depth = reader->level - 1, size = element_size(value->state->storage);
-    const size_t most = reader->known[depth] ? value->shape[depth] : SIZE_MAX;
+/* Rounds a short number and stores it as element `index`. false: the slow way must take it. */
+static inline bool store_float(api_value *value, size_t index, api_short number) {
+    const uint64_t one = 0x3F800000;
+    uint64_t bits;
+    if (!api_round_quickly(number, API_BINARY32, &bits)) return false;
+    const float x = api_float_of_bits(bits, number.negative);
+    if (bits == one && number.q != 0) note_inexact(value->state, index, api_short_to_decimal(number), x);
+    ((float *)value->data)[index] = x;
+    return true;
+}
+
+static inline bool store_double(api_value *value, size_t index, api_short number) {
+    uint64_t bits;
+    if (!api_round_quickly(number, API_BINARY64, &bits) || api_needs_residual(bits)) return false;
+    ((double *)value->data)[index] = api_double_of_bits(bits, number.negative);
+    return true;
+}
+
+/* The same for any number, and with it the counts of the value. false: a fault, or out of memory. */
+static bool append_short(api_reader *reader, api_short number) {
+    api_value *value = reader->tensor;
+    struct api_value_state *state = value->state;
+    const api_decimal decimal = api_short_to_decimal(number);
+    if (state->storage == API_STORE_FLOAT) {
+        const float x = api_short_to_float(number);
+        if (isinf(x)) return too_large(reader, true), false;
+        if (x == 0 || x == 1) note_inexact(state, value->count, decimal, x);
+        ((float *)value->data)[value->count++] = x;
+        return true;
+    }
+    if (isinf(decimal.value)) return too_large(reader, false), false;
+    if (decimal.residual != 0 && !add_residual(reader, decimal.residual)) return false;
+    ((double *)value->data)[value->count++] = decimal.value;
+    return true;
+}
+
+/* api_tensor_row for a storage that the compiler knows. The count runs ahead of the value's own and the row's, which
+ * are set before anything else looks at them. */
+__attribute__((always_inline)) static inline const uint8_t *read_row(api_reader *reader, const uint8_t *p,
+                                                                     const uint8_t *end, bool is_float) {
+    api_value *const value = reader->tensor;
+    size_t *const row = &reader->counts[reader->level - 1];
+    size_t count = value->count, limit = value->state->capacity / (is_float ? sizeof(float) : sizeof(double));
+    if (reader->known[reader->level - 1] && value->shape[reader->level - 1] - *row < limit - count)
+        limit = count + value->shape[reader->level - 1] - *row;
     for (;;) {
         api_short number;
-        p = skip_blanks(reader, p, end);
-        if (end - p < API_SCAN_ROOM || reader->counts[depth] == most) return p;
-        const uint8_t *after = api_scan(p, &number);
-        if (!after || !api_value_reserve(reader, reader->tensor, (value->count + 1) * size)) return p;
-        reader->counts[depth]++;
-        reader->next = API_AFTER_VALUE;
+        if (*p == ' ') p++;
+        if (p < end && *p <= ' ') p = skip_blanks(reader, p, end);
+        if (end - p < API_SCAN_ROOM || count == limit) break;
+        const uint8_t *const after = api_scan(p, &number);
+        if (!after) break;
         p = after;
-        if (!append(reader, NULL, number)) return p;
-        p = skip_blanks(reader, p, end);
-        if (p == end || *p != ',') return p;
+        reader->next = API_AFTER_VALUE;
+        if (is_float ? store_float(value, count, number) : store_double(value, count, number)) {
+            count++;
+        } else {
+            *row += count - value->count + 1;
+            value->count = count;
+            if (!append_short(reader, number)) return p;
+            count++;
+        }
+        if (*p != ',') {
+            p = skip_blanks(reader, p, end);
+            if (p == end || *p != ',') break;
+        }
         reader->next = API_AT_VALUE;
-        p++;
+        if (++p == end) break;
     }
+    *row += count - value->count;
+    value->count = count;
+    return p;
+}
+
+const uint8_t *api_tensor_row(api_reader *reader, const uint8_t *p, const uint8_t *end) {
+    api_value *const value = reader->tensor;
+    if (!api_value_reserve(reader, value, (value->count + 1) * element_size(value->state->storage))) return p;
+    return value->state->storage == API_STORE_FLOAT ? read_row(reader, p, end, true) : read_row(reader, p, end, false);
 }
 
 /* ---- numbers outside of arrays ---------------------------------------------------------------------------------- */

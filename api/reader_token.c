@@ -92,7 +92,7 @@ static void keep_raw(api_reader *reader, const uint8_t *text, size_t length) {
         }
         reader->skeleton.length = reader->string_begin;
         reader->use = API_STRING_DROPPED;
-        api_emit(reader, "null", 4);
+        api_emit(reader, API_REFUSED, sizeof API_REFUSED - 1);
         return;
     }
     api_emit(reader, text, length);

@@ -51,9 +51,6 @@ bool api_reader_grow(api_reader *reader, void *array, size_t *capacity, size_t c
 /* ---- values ----------------------------------------------------------------------------------------------------- */
 
 static api_value *new_value(api_reader *reader, api_element_type type, size_t rank) {
-    if (!api_reader_grow(reader, &reader->values, &reader->values_capacity, reader->value_count + 1,
-                         sizeof(api_value *)))
-        return NULL;
     api_value *value = api_small(reader->memory, sizeof *value);
     struct api_value_state *state = api_small(reader->memory, sizeof *state);
     if (!value || !state) {
@@ -67,16 +64,18 @@ static api_value *new_value(api_reader *reader, api_element_type type, size_t ra
     value->state = state;
     value->place =
         (api_place){reader->members ? reader->members - 1 : 0, reader->sub_members ? reader->sub_members - 1 : 0, 0};
-    reader->values[reader->value_count++] = value;
     return value;
 }
 
 api_value *api_reader_lift(api_reader *reader, api_element_type type, size_t rank) {
     const size_t index = reader->value_count;
-    api_value *value;
     if (index < API_MAX_VALUES) {
-        value = new_value(reader, type, rank);
-        if (value) api_emit_value(reader, index);
+        if (!api_reader_grow(reader, &reader->values, &reader->values_capacity, index + 1, sizeof(api_value *)))
+            return NULL;
+        api_value *value = new_value(reader, type, rank);
+        if (!value) return NULL;
+        reader->values[reader->value_count++] = value;
+        api_emit_value(reader, index);
         return value;
     }
     if (reader->depth > 0 && !api_reader_in_object(reader))
@@ -84,11 +83,10 @@ api_value *api_reader_lift(api_reader *reader, api_element_type type, size_t ran
                   API_MAX_VALUES);
     else
         api_bound(reader, API_OUT_OF_RANGE, "more than %d numbers and tensors", API_MAX_VALUES);
-    if (api_count_node(reader)) api_emit(reader, "null", 4);
-    /* with its bound exceeded the document yields no values: the first serves as a place to drop further ones */
-    value = reader->values[0];
-    value->fault.code = API_OUT_OF_RANGE;
-    return value;
+    if (api_count_node(reader)) api_emit(reader, API_REFUSED, sizeof API_REFUSED - 1);
+    if (!reader->surplus) reader->surplus = new_value(reader, type, rank);
+    if (reader->surplus) reader->surplus->fault.code = API_OUT_OF_RANGE; /* so that nothing is kept in it */
+    return reader->surplus;
 }
 
 api_value *api_reader_value(api_reader *reader, json_int_t index) {
@@ -195,6 +193,8 @@ static void at_value(api_reader *reader, const uint8_t *p, const uint8_t *end) {
             flush_brackets(reader);
         else if (reader->brackets > 0)
             api_tensor_begin(reader);
+    } else if (api_reader_byte(reader, p) == 0 && (c == 0xEF || c == 0xFE || c == 0xFF)) {
+        api_reader_fail(reader, 0, "expected a value, found the byte 0x%02X, as of a byte order mark: leave it out", c);
     } else {
         api_reader_expected(reader, p, end, reader->next == API_AT_VALUE_OR_END ? "a value or ']'" : "a value");
     }
@@ -327,10 +327,10 @@ json_t *api_reader_finish(api_reader *reader, api_error *error) {
                                                   : "an allocation failed while the body was read");
     else if (reader->error.code)
         *error = reader->error;
-    else if (reader->bound.code)
-        *error = reader->bound;
-    else
+    else {
+        if (reader->bound.code) *error = reader->bound;
         return skeleton;
+    }
     json_decref(skeleton);
     return NULL;
 }

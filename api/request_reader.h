@@ -54,7 +54,8 @@ bool api_reader_push(api_reader *reader, const void *bytes, size_t length);
 /* Ends the document. On success returns the skeleton (a new reference: the caller decrefs), whatever its JSON type.
  * NULL: error is set to invalid_json (with line, column and byte in the detail; duplicates name the key),
  * out_of_memory, overloaded (budget), or a 422 for bounds (number of values, length of strings, depth), in
- * which case the well-formedness of the whole was still checked. */
+ * which case the well-formedness of the whole was still checked. Where the skeleton is whole in spite of such a 422, both
+ * come: what stands before the error's place can still be looked at for an earlier one. */
 json_t *api_reader_finish(api_reader *reader, api_error *error);
 
 /* The value that skeleton integer `index` stands for; NULL where there is none (never in a skeleton of the reader). */
@@ -77,6 +78,8 @@ const char *api_dtype_name(api_dtype dtype);
  * array is the value's own memory, aligned to 64. Errors: wrong_type (booleans), out_of_range (a decimal, or F64 bits,
  * whose rounded value is infinite). NaN and infinities of tokens or bits pass; *finite tells whether there were none.
  * base64 bytes that are no whole numbers are wrong_type; whether the count fits a shape is for the caller to check.
+ * On an error *finite is false where value->data holds value->count elements that stand before it, converted, and a NaN
+ * or an infinity may be among them: an earlier error, if it is none that a block hides.
  * A NaN is canonical quiet. `compute` is what the document's own "dtype" says, float32 without one; value->count stays
  * as it was (bytes for base64). prefix: "/q", "/q/data", "/q/base64". */
 void *api_take_reals(api_reader *reader, api_value *value, attn_dtype compute, api_dtype declared, const char *prefix,

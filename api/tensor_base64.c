@@ -220,6 +220,7 @@ void *api_bytes_to_reals(api_reader *reader, api_value *value, attn_dtype comput
         if (convert(value, i, compute, declared, finite)) continue;
         api_take_error(value, prefix, i, API_OUT_OF_RANGE, error,
                        "element %zu does not fit float32 (\"dtype\": \"float64\" holds more)", i);
+        value->count = i;
         return NULL;
     }
     api_value_shrink(reader, value, count * wide);

@@ -200,6 +200,7 @@ void *api_take_reals(api_reader *reader, api_value *value, attn_dtype compute, a
         api_take_error(value, prefix, 0, API_WRONG_TYPE, error, "expected numbers, got booleans");
         return NULL;
     }
+    *finite = true;
     size_t reached = value->count;
     const bool integers = declared == API_I64 || declared == API_I32;
     if (state->storage == API_STORE_DECIMAL) {
@@ -223,15 +224,17 @@ void *api_take_reals(api_reader *reader, api_value *value, attn_dtype compute, a
                            : declared == API_F32  ? "F32"
                                                   : "float32",
                            declared == API_DTYPE_NONE ? " (\"dtype\": \"float64\" holds more)" : "");
+            value->count = reached;
+            *finite = !state->special;
             return NULL;
         }
     } else {
         assert(state->storage == (compute == ATTN_F64 ? API_STORE_DOUBLE : API_STORE_FLOAT));
     }
+    *finite = !state->special;
     if (is_broken(value, prefix, error)) return NULL;
     if (state->storage == API_STORE_DECIMAL && compute == ATTN_F32)
         api_value_shrink(reader, value, value->count * sizeof(float));
-    *finite = !state->special;
     return value->data;
 }
 
