@@ -74,17 +74,17 @@ static void softmax_block(const attn_plan *plan, const attn_rows *rows, size_t f
 static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, attn_tile_kind kind,
                         attn_scratch *scratch) {
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    const size_t all = rows->heads * rows->queries, n = attn_plan_keys(plan, tile);
-    const size_t d_k = plan->problem->d_k, d_v = plan->d_v_padded;
+    const size_t all = rows->heads * rows->queries, n = attn_plan_keys(plan, tile), d_v = plan->d_v_padded;
     const bool mixes = d_v > 0 && plan->results->output.data != NULL;
     const real *keys = ATTN_T(attn_keys_of)(plan, rows, tile, scratch);
-    const real *values = mixes ? ATTN_T(attn_values_of)(plan, rows, tile, scratch) : NULL;
+    attn_values values = {.data = NULL};
+    if (mixes) values = ATTN_T(attn_values_of)(plan, rows, tile, scratch);
     for (size_t first = 0, count; first < all; first += count) {
         count = all - first < ops->block_q ? all - first : ops->block_q;
-        ops->scores(count, d_k, scratch->queries + first * d_k, d_k, keys, scratch->scores);
+        ATTN_T(attn_score_rows)(plan, rows, tile, keys, first, count, scratch);
         softmax_block(plan, rows, first, count, tile * plan->tile_k, n, kind, scratch);
         if (!mixes) continue;
-        ops->mix(count, n, d_v, scratch->scores, values, d_v, scratch->output + first * d_v,
+        ops->mix(count, n, d_v, scratch->scores, values.data, values.stride, scratch->output + first * d_v,
                  scratch->lost + first * d_v);
     }
 }
@@ -100,7 +100,10 @@ static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn
         if (view->data != NULL) {
             real *to = (real *)view->data + rows->batch * view->batch + head * view->head + query * view->row;
             const real *o = scratch->output + r * plan->d_v_padded, *lost = scratch->lost + r * plan->d_v_padded;
-            for (size_t c = 0; c < problem->d_v; c++) to[c] = open ? (o[c] - lost[c]) / sum : 0;
+            if (open)
+                ATTN_T(attn_ops_of)(plan->kernel)->finish(problem->d_v, o, lost, sum, to);
+            else
+                for (size_t c = 0; c < problem->d_v; c++) to[c] = 0;
         }
         if (plan->results->lse != NULL) {
             real *lse = (real *)plan->results->lse + (rows->batch * problem->heads + head) * problem->n_q + query;

@@ -33,6 +33,16 @@
          * taken off the next x first (Kahan): o - lost is the sum. */                                                                \
         void (*mix)(size_t rows, size_t n, size_t d, const REAL *p, const REAL *v, size_t v_stride, REAL *o,          \
                     REAL *lost);                                                                                      \
+        /* As scores, with the keys where they are: for few rows, where packing would cost more than it saves. Writes \
+         * s[i * tile_k + j] for j < n only. Returns max |k| as pack_keys does. */                                    \
+        REAL (*dots)(size_t rows, size_t n, size_t d, const REAL *q, size_t q_stride, const REAL *k,                  \
+                     size_t k_stride, REAL *s);                                                                       \
+        /* out (rows, d) = x times factor, rows of x `stride` apart. Returns max |x| as pack_keys does. */            \
+        REAL (*load)(size_t rows, size_t d, const REAL *x, size_t stride, REAL factor, REAL *out);                    \
+        /* most[i] = the greatest |x| of row i < rows, infinity or NaN where one is not finite */                     \
+        void (*magnitudes)(size_t rows, size_t d, const REAL *x, size_t stride, REAL *most);                          \
+        /* out[c] = (o[c] - lost[c]) / sum, c < n */                                                                  \
+        void (*finish)(size_t n, const REAL *o, const REAL *lost, REAL sum, REAL *out);                               \
     } NAME
 
 ATTN_KERNEL_OPS(attn_ops_f32, float);

@@ -6,6 +6,8 @@
 
 /* Below this many operations waking another thread costs more than it saves. */
 #define SHARE_FLOPS 1e6
+/* Up to this many rows are multiplied with keys that are not packed first. */
+#define IN_PLACE_ROWS 16
 /* A problem of few row tiles is split over its keys into about this many items, none under SPLIT_KEYS keys. */
 #define SPLIT_ITEMS 64
 #define SPLIT_KEYS 2048
@@ -126,6 +128,7 @@ static void lay_out(attn_plan *plan, const attn_engine *engine) {
     size_t partials = plan->splits > 1 ? product(product(items, plan->splits), plan->rows) : 0;
     plan->at_keys = reserve(&total, product(tiles, product(plan->tile_k, problem->d_k)), size);
     plan->at_values = reserve(&total, product(tiles, product(plan->tile_k, plan->d_v_padded)), size);
+    plan->at_in_place = reserve(&total, tiles, 1);
     plan->at_stats = reserve(&total, plan->stats ? product(rows, 2) : 0, size);
     plan->at_partials = reserve(&total, product(partials, plan->d_v_padded + 2), size);
     plan->slot_bytes = slot_bytes(plan, size);
@@ -150,6 +153,7 @@ void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_probl
     cut_rows(plan);
     cut_keys(plan);
     plan->packed = plan->row_tiles > 1;
+    plan->in_place = !plan->packed && plan->rows <= IN_PLACE_ROWS;
     lay_out(plan, engine);
 }
 

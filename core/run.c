@@ -11,9 +11,10 @@ static void pack_item(void *arg, size_t item, size_t slot) {
     size_t pair = item / plan->key_tiles, tile = item % plan->key_tiles;
     size_t batch = pair / plan->problem->kv_heads, kv_head = pair % plan->problem->kv_heads;
     real *keys = (real *)(void *)(plan->workspace + plan->at_keys) + item * plan->tile_k * plan->problem->d_k;
-    real *values = (real *)(void *)(plan->workspace + plan->at_values) + item * plan->tile_k * plan->d_v_padded;
     ATTN_T(attn_pack_keys)(plan, batch, kv_head, tile, keys, scratch.gather);
-    if (plan->results->output.data != NULL) ATTN_T(attn_pack_values)(plan, batch, kv_head, tile, values);
+    if (plan->results->output.data != NULL && plan->d_v_padded > 0) {
+        ATTN_T(attn_pack_values)(plan, batch, kv_head, tile);
+    }
 }
 
 static bool wants_softmax(const attn_results *results) {

@@ -52,13 +52,12 @@ static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, 
 
 /* Fills scratch->scores with q.k; where `kind` is blocked and nobody asks for it, with zeros. */
 static void score_tile(attn_plan *plan, const attn_rows *rows, size_t tile, bool needed, attn_scratch *scratch) {
-    size_t count = rows->heads * rows->queries, d_k = plan->problem->d_k;
+    size_t count = rows->heads * rows->queries;
     if (!needed) {
         memset(scratch->scores, 0, count * plan->tile_k * sizeof(real));
         return;
     }
-    const real *keys = ATTN_T(attn_keys_of)(plan, rows, tile, scratch);
-    ATTN_T(attn_ops_of)(plan->kernel)->scores(count, d_k, scratch->queries, d_k, keys, scratch->scores);
+    ATTN_T(attn_score_rows)(plan, rows, tile, ATTN_T(attn_keys_of)(plan, rows, tile, scratch), 0, count, scratch);
 }
 
 size_t ATTN_T(attn_cells_items)(const attn_plan *plan) {

@@ -82,19 +82,16 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot) {
 }
 
 void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool exponents, real *queries) {
-    const attn_view *q = &plan->problem->q;
-    size_t d_k = plan->problem->d_k;
-    real *to = queries;
+    const attn_problem *problem = plan->problem;
+    const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
+    const real factor = exponents && plan->direct ? (real)((double)(real)problem->scale * LOG2_E) : 1;
+    const size_t d_k = problem->d_k;
     for (size_t h = 0; h < rows->heads; h++) {
-        const real *from = (const real *)q->data + rows->batch * q->batch + (rows->head + h) * q->head;
-        for (size_t i = 0; i < rows->queries; i++, to += d_k) {
-            memcpy(to, from + (rows->query + i) * q->row, d_k * sizeof *to);
-        }
+        const real *from = (const real *)problem->q.data + rows->batch * problem->q.batch +
+                           (rows->head + h) * problem->q.head + rows->query * problem->q.row;
+        real most = ops->load(rows->queries, d_k, from, problem->q.row, factor, queries + h * rows->queries * d_k);
+        if (!(most <= key_limit(problem))) mark(&plan->unsafe);
     }
-    if (!(magnitude(rows->heads * rows->queries * d_k, queries) <= key_limit(plan->problem))) mark(&plan->unsafe);
-    if (!exponents || !plan->direct) return;
-    const real factor = (real)((double)(real)plan->problem->scale * LOG2_E);
-    for (size_t c = 0; c < rows->heads * rows->queries * d_k; c++) queries[c] *= factor;
 }
 
 /* A key or value row with a number over the limit, or a value row with nothing but tiny numbers: of an open key, a
@@ -130,29 +127,87 @@ static void gather_rows(attn_plan *plan, size_t batch, size_t kv_head, size_t ke
     }
 }
 
+/* Where the rows of key tile `tile` lie and how far apart, in `view` or `past`; NULL where some are in each. */
+static const real *tile_rows(const attn_plan *plan, const attn_view *past, const attn_view *view, size_t batch,
+                             size_t kv_head, size_t tile, size_t *stride) {
+    const attn_problem *problem = plan->problem;
+    size_t key = tile * plan->tile_k;
+    if (key < problem->n_past && key + attn_plan_keys(plan, tile) > problem->n_past) return NULL;
+    *stride = key < problem->n_past ? past->row : view->row;
+    return attn_joined(problem, past, view, batch, kv_head, key);
+}
+
 void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather) {
     const attn_problem *problem = plan->problem;
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile), d = problem->d_k;
-    if (key >= problem->n_past || key + n <= problem->n_past) {
-        size_t stride = key < problem->n_past ? problem->past_k.row : problem->k.row;
-        const real *rows = attn_joined(problem, &problem->past_k, &problem->k, batch, kv_head, key);
-        if (ops->pack_keys(n, d, rows, stride, packed) <= key_limit(problem)) return;
-    }
-    gather_rows(plan, batch, kv_head, key, n, false, gather, d);
+    size_t n = attn_plan_keys(plan, tile), d = problem->d_k, stride;
+    const real *rows = tile_rows(plan, &problem->past_k, &problem->k, batch, kv_head, tile, &stride);
+    if (rows != NULL && ops->pack_keys(n, d, rows, stride, packed) <= key_limit(problem)) return;
+    gather_rows(plan, batch, kv_head, tile * plan->tile_k, n, false, gather, d);
     ops->pack_keys(n, d, gather, d, packed);
 }
 
-void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed) {
-    if (plan->problem->d_v == 0) return;
-    gather_rows(plan, batch, kv_head, tile * plan->tile_k, attn_plan_keys(plan, tile), true, packed, plan->d_v_padded);
+/* The values of the tile where they are, if they can stay there: whole vectors, each row within the limits. Rows that
+ * are read many times had better be dense: strides that are large powers of two crowd into a few sets of a cache. */
+static bool values_in_place(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile, attn_values *values) {
+    enum { CHUNK = 16 };
+    const attn_problem *problem = plan->problem;
+    const size_t n = attn_plan_keys(plan, tile), d = problem->d_v;
+    const real limit = value_limit(plan);
+    real most[CHUNK];
+    values->data = tile_rows(plan, &problem->past_v, &problem->v, batch, kv_head, tile, &values->stride);
+    if (values->data == NULL || d != plan->d_v_padded || (plan->packed && values->stride != d)) return false;
+    for (size_t j = 0; j < n; j += CHUNK) {
+        const size_t count = n - j < CHUNK ? n - j : CHUNK;
+        ATTN_T(attn_ops_of)(plan->kernel)->magnitudes(count, d, values->data + j * values->stride, values->stride, most);
+        for (size_t i = 0; i < count; i++) {
+            if (most[i] != 0 && !(VALUE_LEAST <= most[i] && most[i] <= limit)) return false;
+        }
+    }
+    return true;
 }
 
 static size_t packed_index(const attn_plan *plan, const attn_rows *rows, size_t tile) {
     return (rows->batch * plan->problem->kv_heads + rows->kv_head) * plan->key_tiles + tile;
 }
 
+static real *packed_values(const attn_plan *plan, size_t index) {
+    return (real *)(void *)(plan->workspace + plan->at_values) + index * plan->tile_k * plan->d_v_padded;
+}
+
+static void gather_values(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *to) {
+    gather_rows(plan, batch, kv_head, tile * plan->tile_k, attn_plan_keys(plan, tile), true, to, plan->d_v_padded);
+}
+
+void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile) {
+    const attn_rows rows = {.batch = batch, .kv_head = kv_head};
+    const size_t index = packed_index(plan, &rows, tile);
+    attn_values values;
+    const bool in_place = values_in_place(plan, batch, kv_head, tile, &values);
+    plan->workspace[plan->at_in_place + index] = in_place;
+    if (!in_place) gather_values(plan, batch, kv_head, tile, packed_values(plan, index));
+}
+
+attn_values ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch) {
+    attn_values values = {.data = scratch->values, .stride = plan->d_v_padded};
+    if (plan->packed) {
+        const attn_problem *problem = plan->problem;
+        const size_t index = packed_index(plan, rows, tile);
+        values.data = packed_values(plan, index);
+        if (plan->workspace[plan->at_in_place + index]) {
+            values.data = tile_rows(plan, &problem->past_v, &problem->v, rows->batch, rows->kv_head, tile,
+                                    &values.stride);
+        }
+    } else {
+        attn_values found;
+        if (values_in_place(plan, rows->batch, rows->kv_head, tile, &found)) return found;
+        gather_values(plan, rows->batch, rows->kv_head, tile, scratch->values);
+    }
+    return values;
+}
+
 const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch) {
+    if (plan->in_place) return NULL;
     if (plan->packed) {
         const real *all = (const real *)(const void *)(plan->workspace + plan->at_keys);
         return all + packed_index(plan, rows, tile) * plan->tile_k * plan->problem->d_k;
@@ -161,13 +216,24 @@ const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t 
     return scratch->keys;
 }
 
-const real *ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch) {
-    if (plan->packed) {
-        const real *all = (const real *)(const void *)(plan->workspace + plan->at_values);
-        return all + packed_index(plan, rows, tile) * plan->tile_k * plan->d_v_padded;
+void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys, size_t first,
+                             size_t count, const attn_scratch *scratch) {
+    const attn_problem *problem = plan->problem;
+    const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
+    const size_t d_k = problem->d_k;
+    const real *queries = scratch->queries + first * d_k;
+    if (keys == NULL) {
+        size_t stride;
+        const real *in_place =
+            tile_rows(plan, &problem->past_k, &problem->k, rows->batch, rows->kv_head, tile, &stride);
+        if (in_place != NULL && ops->dots(count, attn_plan_keys(plan, tile), d_k, queries, d_k, in_place, stride,
+                                          scratch->scores) <= key_limit(problem)) {
+            return;
+        }
+        ATTN_T(attn_pack_keys)(plan, rows->batch, rows->kv_head, tile, scratch->keys, scratch->gather);
+        keys = scratch->keys;
     }
-    ATTN_T(attn_pack_values)(plan, rows->batch, rows->kv_head, tile, scratch->values);
-    return scratch->values;
+    ops->scores(count, d_k, queries, d_k, keys, scratch->scores);
 }
 
 void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s) {

@@ -47,12 +47,21 @@ void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool expo
  * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large.
  */
 void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather);
-/* The same for values, packed (tile_k, d_v_padded). */
-void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed);
+/* Notes whether the values of the tile can be used where they are, else packs them, (tile_k, d_v_padded), likewise. */
+void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile);
 
-/* Where the packed tile stands: packed before, or packed now into scratch. */
+/* Rows of tile_k values, `stride` apart */
+typedef struct attn_values {
+    const real *data;
+    size_t stride;
+} attn_values;
+
+/* Where the tile stands: packed before, packed now into scratch, or (keys: NULL) used where it is. */
 const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
-const real *ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
+attn_values ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
+/* scratch->scores = the products of `count` rows of scratch->queries, from row `first` on, with the keys of the tile */
+void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys, size_t first,
+                             size_t count, const attn_scratch *scratch);
 
 /* One row of a tile, the keys [key, key + n): the steps from q.k to the softmax, each in place. */
 void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s);

@@ -22,6 +22,7 @@ static inline void vec_store(real *p, vec a) { _mm512_storeu_ps(p, a); }
 static inline vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
@@ -67,6 +68,7 @@ static inline void vec_store(real *p, vec a) { _mm512_storeu_pd(p, a); }
 static inline vec vec_add(vec a, vec b) { return _mm512_add_pd(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
+static inline vec vec_div(vec a, vec b) { return _mm512_div_pd(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("vfmadd231pd %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));

@@ -22,8 +22,11 @@ static inline void vec_store(real *p, vec a) { vst1q_f32(p, a); }
 static inline vec vec_add(vec a, vec b) { return vaddq_f32(a, b); }
 static inline vec vec_sub(vec a, vec b) { return vsubq_f32(a, b); }
 static inline vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
+static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
-static inline void vec_accumulate(vec *acc, vec a, vec b) { *acc = vec_fma(a, b, *acc); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) {
+    __asm__("fmla %0.4s, %1.4s, %2.4s" : "+w"(*acc) : "w"(a), "w"(b));
+}
 static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vec vec_abs(vec a) { return vabsq_f32(a); }
 static inline real vec_greatest(vec a) { return vmaxvq_f32(a); }
@@ -52,8 +55,11 @@ static inline void vec_store(real *p, vec a) { vst1q_f64(p, a); }
 static inline vec vec_add(vec a, vec b) { return vaddq_f64(a, b); }
 static inline vec vec_sub(vec a, vec b) { return vsubq_f64(a, b); }
 static inline vec vec_mul(vec a, vec b) { return vmulq_f64(a, b); }
+static inline vec vec_div(vec a, vec b) { return vdivq_f64(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f64(c, a, b); }
-static inline void vec_accumulate(vec *acc, vec a, vec b) { *acc = vec_fma(a, b, *acc); }
+static inline void vec_accumulate(vec *acc, vec a, vec b) {
+    __asm__("fmla %0.2d, %1.2d, %2.2d" : "+w"(*acc) : "w"(a), "w"(b));
+}
 static inline vec vec_max(vec a, vec b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
 static inline vec vec_abs(vec a) { return vabsq_f64(a); }
 static inline real vec_greatest(vec a) { return vmaxvq_f64(a); }

@@ -180,6 +180,55 @@ static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, s
     }
 }
 
+static real magnitude(size_t n, const real *x) {
+    bits most = 0;
+    for (size_t c = 0; c < n; c++) {
+        bits size = bits_of(x[c]) & SIGN_OFF;
+        most = size > most ? size : most;
+    }
+    return real_of(most);
+}
+
+static void magnitudes(size_t rows, size_t d, const real *x, size_t stride, real *most) {
+    for (size_t i = 0; i < rows; i++) most[i] = magnitude(d, x + i * stride);
+}
+
+/* the greater by magnitude's order, NaN last */
+static real greater(real a, real b) { return bits_of(a) > bits_of(b) ? a : b; }
+
+static real dots(size_t rows, size_t n, size_t d, const real *q, size_t q_stride, const real *k, size_t k_stride,
+                 real *s) {
+    real most = 0;
+    for (size_t j = 0; j < n; j++) {
+        const real *key = k + j * k_stride;
+        most = greater(magnitude(d, key), most);
+        for (size_t i = 0; i < rows; i++) {
+            real parts[LANES] = {0}, sum = 0;
+            size_t whole = d / LANES * LANES;
+            for (size_t c = 0; c < whole; c += LANES) {
+                for (size_t l = 0; l < LANES; l++) parts[l] += q[i * q_stride + c + l] * key[c + l];
+            }
+            for (size_t l = 0; l < LANES; l++) sum += parts[l];
+            for (size_t c = whole; c < d; c++) sum += q[i * q_stride + c] * key[c];
+            s[i * TILE_K + j] = sum;
+        }
+    }
+    return most;
+}
+
+static real load(size_t rows, size_t d, const real *x, size_t stride, real factor, real *out) {
+    real most = 0;
+    for (size_t i = 0; i < rows; i++, x += stride, out += d) {
+        most = greater(magnitude(d, x), most);
+        for (size_t c = 0; c < d; c++) out[c] = x[c] * factor;
+    }
+    return most;
+}
+
+static void finish(size_t n, const real *o, const real *lost, real sum, real *out) {
+    for (size_t c = 0; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
+}
+
 extern const ATTN_T(attn_ops) ATTN_T(attn_portable);
 const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
     .tile_q = TILE_Q,
@@ -191,4 +240,8 @@ const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
     .row_max = row_max,
     .exp2_sum = exp2_sum,
     .mix = mix,
+    .dots = dots,
+    .load = load,
+    .magnitudes = magnitudes,
+    .finish = finish,
 };

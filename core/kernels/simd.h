@@ -26,6 +26,21 @@
 
 _Static_assert(TILE_K % (TILE_VECTORS * LANES) == 0, "a tile of keys is made of whole panels");
 
+/* ---- parts of a vector ---- */
+
+/* Loads the first min(n, LANES) numbers, the rest of the vector being `filler` */
+INLINE vec load_part(size_t n, const real *s, real filler) {
+    real lane[LANES];
+    for (size_t i = 0; i < LANES; i++) lane[i] = i < n ? s[i] : filler;
+    return vec_load(lane);
+}
+
+INLINE void store_part(size_t n, real *to, vec a) {
+    real lane[LANES];
+    vec_store(lane, a);
+    memcpy(to, lane, n * sizeof *to);
+}
+
 /* ---- the tile products ---- */
 
 /* One step: acc (rows, vectors) += a column of a (rows) times a row of b (vectors). `lower` is row 3 of a: two base
@@ -148,6 +163,12 @@ INLINE void magnitude_see(magnitude *m, vec k) {
     m->zeros = vec_fma(k, vec_zero(), m->zeros);
 }
 
+INLINE real magnitude_of(const magnitude *m) { return vec_greatest(m->greatest) + vec_sum(m->zeros); }
+
+/* Asks for what follows 2 KiB behind p, be it past the end of all memory: with one query, memory is what takes the time,
+ * and several rows read side by side are not foreseen by the CPU (decoding took 65 ms without, 51 ms with). */
+INLINE void fetch_ahead(const real *p) { __builtin_prefetch((const void *)((uintptr_t)p + 2048)); }
+
 /* LANES keys by columns [c, c + LANES) through a transposition in registers */
 INLINE void pack_square(const real *k, size_t stride, real *out, magnitude *m) {
     vec r[LANES];
@@ -182,17 +203,103 @@ static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *pa
             for (; c + LANES <= d; c += LANES) pack_square(k + j * stride + c, stride, out + c * PANEL, &m);
         pack_columns(keys, d - c, keys ? k + j * stride + c : k, stride, out + c * PANEL, &m);
     }
-    return vec_greatest(m.greatest) + vec_sum(m.zeros);
+    return magnitude_of(&m);
+}
+
+/* ---- keys where they are ---- */
+
+#define DOT_ROWS 2
+#define DOT_KEYS 4
+
+/* The scores of `rows` queries and `keys` keys, which are constants where this is inlined. `m` sees the keys if `see`. */
+INLINE void dot_block(size_t rows, size_t keys, bool see, size_t d, const real *q, size_t q_stride, const real *k,
+                      size_t k_stride, real *s, magnitude *m) {
+    vec acc[DOT_ROWS * DOT_KEYS], x[DOT_ROWS];
+    UNROLL
+    for (size_t i = 0; i < rows * keys; i++) acc[i] = vec_zero();
+    for (size_t c = 0; c < d; c += LANES) {
+        const bool whole = c + LANES <= d;
+        UNROLL
+        for (size_t i = 0; i < rows; i++)
+            x[i] = whole ? vec_load(q + i * q_stride + c) : load_part(d - c, q + i * q_stride + c, 0);
+        UNROLL
+        for (size_t j = 0; j < keys; j++) {
+            const vec y = whole ? vec_load(k + j * k_stride + c) : load_part(d - c, k + j * k_stride + c, 0);
+            if (see) {
+                magnitude_see(m, y);
+                fetch_ahead(k + j * k_stride + c);
+            }
+            UNROLL
+            for (size_t i = 0; i < rows; i++) vec_accumulate(&acc[i * keys + j], x[i], y);
+        }
+    }
+    UNROLL
+    for (size_t i = 0; i < rows * keys; i++) s[i / keys * TILE_K + i % keys] = vec_sum(acc[i]);
+}
+
+INLINE void dot_keys(size_t rows, size_t keys, size_t d, const real *q, size_t q_stride, const real *k,
+                     size_t k_stride, real *s, magnitude *m) {
+    size_t i = 0;
+    if (rows == 1)
+        dot_block(1, keys, true, d, q, q_stride, k, k_stride, s, m), i = 1;
+    else
+        dot_block(DOT_ROWS, keys, true, d, q, q_stride, k, k_stride, s, m), i = DOT_ROWS;
+    for (; i + DOT_ROWS <= rows; i += DOT_ROWS)
+        dot_block(DOT_ROWS, keys, false, d, q + i * q_stride, q_stride, k, k_stride, s + i * TILE_K, m);
+    if (i < rows) dot_block(1, keys, false, d, q + i * q_stride, q_stride, k, k_stride, s + i * TILE_K, m);
+}
+
+static real dots(size_t rows, size_t n, size_t d, const real *q, size_t q_stride, const real *k, size_t k_stride,
+                 real *s) {
+    magnitude m = {vec_zero(), vec_zero()};
+    size_t j = 0;
+    for (; j + DOT_KEYS <= n; j += DOT_KEYS)
+        dot_keys(rows, DOT_KEYS, d, q, q_stride, k + j * k_stride, k_stride, s + j, &m);
+    for (; j < n; j++) dot_keys(rows, 1, d, q, q_stride, k + j * k_stride, k_stride, s + j, &m);
+    return magnitude_of(&m);
+}
+
+/* ---- rows on their way in and out ---- */
+
+static real load(size_t rows, size_t d, const real *x, size_t stride, real factor, real *out) {
+    magnitude m = {vec_zero(), vec_zero()};
+    for (size_t i = 0; i < rows; i++, x += stride, out += d) {
+        size_t c = 0;
+        for (; c + LANES <= d; c += LANES) {
+            const vec a = vec_load(x + c);
+            magnitude_see(&m, a);
+            vec_store(out + c, vec_mul(a, vec_set(factor)));
+        }
+        if (c == d) continue;
+        const vec a = load_part(d - c, x + c, 0);
+        magnitude_see(&m, a);
+        store_part(d - c, out + c, vec_mul(a, vec_set(factor)));
+    }
+    return magnitude_of(&m);
+}
+
+static void magnitudes(size_t rows, size_t d, const real *x, size_t stride, real *most) {
+    for (size_t i = 0; i < rows; i++, x += stride) {
+        magnitude m = {vec_zero(), vec_zero()};
+        size_t c = 0;
+        for (; c + LANES <= d; c += LANES) {
+            magnitude_see(&m, vec_load(x + c));
+            fetch_ahead(x + c);
+        }
+        if (c < d) magnitude_see(&m, load_part(d - c, x + c, 0));
+        most[i] = magnitude_of(&m);
+    }
+}
+
+static void finish(size_t n, const real *o, const real *lost, real sum, real *out) {
+    const vec by = vec_set(sum);
+    size_t c = 0;
+    for (; c + LANES <= n; c += LANES)
+        vec_store(out + c, vec_div(vec_sub(vec_load(o + c), vec_load(lost + c)), by));
+    for (; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
 }
 
 /* ---- softmax ---- */
-
-/* Loads the first min(n, LANES) numbers, the rest of the vector being `filler` */
-INLINE vec load_part(size_t n, const real *s, real filler) {
-    real lane[LANES];
-    for (size_t i = 0; i < LANES; i++) lane[i] = i < n ? s[i] : filler;
-    return vec_load(lane);
-}
 
 static void row_max(size_t rows, size_t n, const real *s, real *max) {
     for (size_t i = 0; i < rows; i++, s += TILE_K) {
@@ -262,12 +369,10 @@ INLINE real exp2_row(size_t n, real *s, real shift) {
         sum = vec_add(sum, vec_add(x[0], x[1]));
     }
     for (size_t left; j < n; j += left) {
-        real lane[LANES];
         left = n - j < LANES ? n - j : LANES;
         x[0] = vec_sub(load_part(left, s + j, (real)-INFINITY), by);
         vec_exp2(1, x);
-        vec_store(lane, x[0]);
-        memcpy(s + j, lane, left * sizeof *s);
+        store_part(left, s + j, x[0]);
         sum = vec_add(sum, x[0]);
     }
     return vec_sum(sum);
@@ -288,4 +393,8 @@ const ATTN_T(attn_ops) ROW = {
     .row_max = row_max,
     .exp2_sum = exp2_sum,
     .mix = mix,
+    .dots = dots,
+    .load = load,
+    .magnitudes = magnitudes,
+    .finish = finish,
 };
