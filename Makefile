@@ -108,10 +108,19 @@ fuzz: $(B)/tests/fuzz/corpus
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all test test-setup test-programs unit http test-exhaustive fuzz clean
+.PHONY: bench all test test-setup test-programs unit http test-exhaustive fuzz clean
 .SECONDARY:
 clean:
 	rm -rf build
+
+# ---- bench: ours against other libraries, on a quiet machine; writes docs/performance.md and .svg ----
+XSMM := $(if $(wildcard /usr/include/libxsmm.h),-lxsmm -lxsmmnoblas -ldl)
+$(B)/core_bench: bench/core_bench.c bench/limits.c bench/limits.h $(B)/core.a
+	$(CC) -std=c17 -D_GNU_SOURCE -O3 $(WARN) $(if $(XSMM),-DHAVE_XSMM) -o $@ $(filter %.c %.a,$^) -lopenblas $(XSMM) -lm -pthread
+build/venv/installed: bench/requirements.txt
+	python3 -m venv build/venv && build/venv/bin/pip install -q -r $< && touch $@
+bench: $(B)/core_bench build/venv/installed
+	build/venv/bin/python bench/run.py $(B)/core_bench $(BENCH_ARGS)
 
 # ---- running, installing, checking the sources ----
 unit-programs: $(UNIT)

@@ -6,10 +6,11 @@
  * peers.py. The same line again is measured on the same tensors. WORK is
  *
  *     attention   heads kv_heads n_q n_k d threads f64 causal window weights      one attn_run
+ *     memory      the same                          not seconds: the bytes of workspace of that run
  *     mha         heads n d_model threads                                         one attn_mha_run, all projections
  *     tiny, loop  -                                 the 2 x 3 worked example, by attn_run and by plain loops
  *     fma         -                                 one operation, in a register loop: the fastest of several
- *     read        -                                 one pass of reading READ_BYTES
+ *     read        threads                           one pass of reading READ_BYTES, in parts
  *     blas, xsmm  -                                 tile products 64 x 128 x 64 of TILE_FLOPS operations in all
  *
  * A work shorter than 2 ms is repeated for as long, and the mean answered. */
@@ -156,8 +157,10 @@ static void prepare(bench *b) {
         .scale = 1 / sqrt((double)s->d),
     };
     if (is(s, "attention")) prepare_attention(b);
+    if (is(s, "memory")) b->results.attention.output.data = &b->results; /* wanted; never written */
     if (is(s, "mha")) prepare_mha(b);
     if (is(s, "tiny")) prepare_tiny(b);
+    if (is(s, "read")) limit_read_prepare();
 }
 
 /* The worked example as a beginner writes it: rows of up to 64 keys */
@@ -179,6 +182,12 @@ static void plain_loops(size_t n, size_t d, const float *q, const float *k, cons
     }
 }
 
+static void read_part(void *arg, size_t item, size_t slot) {
+    (void)arg;
+    (void)slot;
+    limit_read(item);
+}
+
 static void run(bench *b) {
     static float out[6];
     const spec *s = &b->spec;
@@ -190,7 +199,7 @@ static void run(bench *b) {
     else if (is(s, "loop"))
         plain_loops(2, 3, tiny_q, tiny_k, tiny_v, 0.57735f, out);
     else if (is(s, "read"))
-        limit_read();
+        attn_pool_for(b->engine.pool, READ_PARTS, read_part, NULL);
     else if (is(s, "blas"))
         limit_blas();
     else if (is(s, "xsmm"))
@@ -204,6 +213,8 @@ static void run(bench *b) {
 
 static double measure(bench *b) {
     if (is(&b->spec, "fma")) return limit_fma();
+    if (is(&b->spec, "memory"))
+        return (double)attn_workspace(&b->engine, &b->mha.attention, &b->results.attention);
     const double start = now();
     run(b);
     double seconds = now() - start;

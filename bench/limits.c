@@ -70,16 +70,21 @@ double limit_fma(void) {
     return best;
 }
 
-void limit_read(void) {
-    static uint64_t *memory;
-    if (!memory) {
-        memory = aligned_alloc(64, READ_BYTES);
-        if (!memory) abort();
-        memset(memory, 1, READ_BYTES);
-    }
+static uint64_t *memory;
+
+void limit_read_prepare(void) {
+    if (memory) return;
+    memory = aligned_alloc(64, READ_BYTES);
+    if (!memory) abort();
+    memset(memory, 1, READ_BYTES);
+}
+
+void limit_read(size_t part) {
+    const size_t count = READ_BYTES / READ_PARTS / sizeof *memory;
+    const uint64_t *from = memory + part * count;
     uint64_t sums[16] = {0};
-    for (size_t i = 0; i < READ_BYTES / sizeof *memory; i += 16)
-        for (size_t k = 0; k < 16; k++) sums[k] += memory[i + k];
+    for (size_t i = 0; i < count; i += 16)
+        for (size_t k = 0; k < 16; k++) sums[k] += from[i + k];
     for (size_t k = 0; k < 16; k++) __asm__ volatile("" : : "r"(sums[k]));
 }
 
