@@ -65,6 +65,7 @@ typedef struct api_head {
      * Several fields of one name come joined by ", ". NULL as a function: no headers. */
     const char *(*header)(void *context, const char *name);
     void *context;
+    const char *query; /* what follows the first '?' of the target, as it stood on the wire; NULL: nothing */
 } api_head;
 
 typedef struct api_header {
@@ -85,17 +86,17 @@ typedef struct api_trace {
     bool has_problem;    /* the sizes below are known */
     size_t batch, heads, n_q, n_k, d_k, d_v;
     attn_dtype dtype;
-    double flops;        /* done */
+    double flops; /* done */
     api_times times;
 } api_trace;
 
 typedef struct api_response {
     int status;
-    const char *content_type;  /* NULL where there is no body */
-    const char *body;          /* owned by the request */
+    const char *content_type; /* NULL where there is no body */
+    const char *body;         /* owned by the request */
     size_t length;
-    api_header headers[8];     /* Allow, Retry-After, Server-Timing ...; name NULL ends the list */
-    bool close;                /* the connection should end after this reply */
+    api_header headers[8]; /* Allow, Retry-After, Server-Timing ...; name NULL ends the list */
+    bool close;            /* the connection should end after this reply */
 } api_response;
 
 /* Starts a request. Everything that headers alone can tell is checked (method, path, Content-Type, Content-Encoding,
@@ -133,7 +134,8 @@ void api_request_free(api_request *request); /* NULL is allowed */
 const api_response *api_fail(api_request *request, const char *code, const char *detail, unsigned retry_after);
 /* The same without a request: writes the problem document to `body` (truncated never: at most 1024 bytes) and fills
  * `response` from it. */
-void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail, unsigned retry_after);
+void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail,
+                     unsigned retry_after);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
 

@@ -62,6 +62,7 @@ api_value *api_form_value(const api_form *form, const json_t *json) {
 
 const char *api_form_kind(const api_form *form, const json_t *json) {
     const api_value *value = api_form_value(form, json);
+    if (value && value->dtype != API_DTYPE_NONE) return "a tensor";
     if (value) return value->type == API_ELEMENT_BYTES ? "a string" : value->rank == 0 ? "a number" : "an array";
     switch (json_typeof(json)) {
     case JSON_OBJECT: return "an object";

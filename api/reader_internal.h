@@ -4,6 +4,7 @@
  * reader_token.c    strings, numbers and words, each of which may be cut anywhere by the end of a chunk
  * reader_tensor.c   arrays of numbers and booleans on their way into memory
  * reader_skeleton.c the text left for jansson
+ * reader_values.c   values that come from elsewhere
  */
 #ifndef API_READER_INTERNAL_H
 #define API_READER_INTERNAL_H
@@ -24,6 +25,7 @@ typedef enum api_storage {
 struct api_value_state {
     api_storage storage;
     size_t capacity; /* bytes of data */
+    bool borrowed;   /* data is no piece of its own: it can't be resized */
     /* Elements whose decimal is not the double, where it matters (decimal.h): index * 2 + (residual > 0), ascending */
     uint64_t *residuals;
     size_t residual_count, residual_capacity;

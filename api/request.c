@@ -59,13 +59,16 @@ static const char *header_of(const api_head *head, const char *name) {
     return head->header ? head->header(head->context, name) : NULL;
 }
 
+/* What reads a Content-Type; NULL: nothing does. */
+static const api_body_format *body_format(const char *type) { return api_reads_type(type) ? &api_json_body : NULL; }
+
 static void check_compute_headers(api_request *request, const api_head *head, uint64_t length) {
     const char *type = header_of(head, "content-type"), *encoding = header_of(head, "content-encoding");
     const api_host *host = &request->service->host;
     if (length > request->service->max_body) {
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, Content-Length says %llu",
                request->service->max_body, (unsigned long long)length);
-    } else if (!api_reads_type(type)) {
+    } else if (!(request->body.format = body_format(type))) {
         refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected Content-Type: application/json, got %.100s", type);
     } else if (!api_reads_encoding(encoding)) {
         request->accept_encoding = "identity";
@@ -75,9 +78,16 @@ static void check_compute_headers(api_request *request, const api_head *head, ui
     }
 }
 
-static void begin_body(api_request *request, uint64_t length) {
-    request->reader = api_reader_new(&request->memory, length);
-    if (request->reader) return;
+static void begin_body(api_request *request, uint64_t length, const char *query) {
+    api_body *body = &request->body;
+    body->memory = &request->memory;
+    body->endpoint = request->route->endpoint;
+    body->expected = length;
+    request->trace.format = body->format->name;
+    char *copy = query ? api_small(&request->memory, strlen(query) + 1) : NULL;
+    if (copy) body->query = strcpy(copy, query);
+    if ((copy || !query) && body->format->open(body)) return;
+    body->reader = NULL;
     if (request->memory.over_budget)
         refuse(request, API_OVERLOADED, "the memory for requests in flight is full");
     else
@@ -105,7 +115,7 @@ api_request *api_begin(api_service *service, const api_head *head) {
         !api_accepts(accept, request->route->type, request->route->subtype))
         refuse(request, API_NOT_ACCEPTABLE, "the reply is %s/%s, which Accept: %.200s leaves out", request->route->type,
                request->route->subtype, accept);
-    if (computes && !request->refused) begin_body(request, length);
+    if (computes && !request->refused) begin_body(request, length, head->query);
     return request;
 }
 
@@ -172,13 +182,13 @@ bool api_push(api_request *request, const void *bytes, size_t length) {
     if (request->refused) return request->error.code != API_BODY_TOO_LARGE;
     if (request->received > request->service->max_body) {
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes", request->service->max_body);
-        request->reader = NULL;
+        request->body.reader = NULL;
         api_memory_deinit(&request->memory);
         return false;
     }
-    if (!request->reader) return true;
+    if (!request->body.reader) return true;
     const double start = now();
-    api_reader_push(request->reader, bytes, length);
+    request->body.format->push(&request->body, bytes, length);
     request->trace.times.decode += now() - start;
     return true;
 }
@@ -207,14 +217,15 @@ static void say_never_fits(api_request *request) {
 
 /* Ends the body and checks it, once. */
 static void prepare(api_request *request) {
-    if (request->prepared || request->refused || !request->reader) return;
+    if (request->prepared || request->refused || !request->body.reader) return;
     const double start = now();
     request->prepared = true;
-    request->root = api_reader_finish(request->reader, &request->error);
+    request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) {
+        request->job.reply = &api_json_reply;
         request->job.form = (api_form){.endpoint = request->route->endpoint,
                                        .memory = &request->memory,
-                                       .reader = request->reader,
+                                       .reader = request->body.reader,
                                        .error = &request->error};
         request->ready = api_job_prepare(&request->job, request->root, &request->service->engine);
     }
@@ -264,7 +275,7 @@ static void compute(api_request *request) {
     request->trace.times.encode = now() - computed;
     if (!reply) return;
     request->response =
-        (api_response){.status = 200, .content_type = request->route->content_type, .body = reply, .length = length};
+        (api_response){.status = 200, .content_type = job->reply->content_type, .body = reply, .length = length};
     set_timing(request);
 }
 

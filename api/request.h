@@ -3,6 +3,7 @@
 #define API_REQUEST_H
 
 #include "api.h"
+#include "body.h"
 #include "job.h"
 #include "problem.h"
 #include "routes.h"
@@ -16,8 +17,8 @@ struct api_request {
     bool ready;
     uint64_t received; /* bytes of the body */
     api_memory memory;
-    api_reader *reader; /* NULL where the body is of no use */
-    json_t *root;       /* the skeleton */
+    api_body body; /* format NULL: not known; reader NULL: the body is of no use */
+    json_t *root;  /* the skeleton */
     api_job job;
     atomic_int cancel_reason;
     atomic_bool cancelled;

@@ -97,7 +97,7 @@ static const char *path_of(const char *target) {
 static const api_response *begin_request(srv_connection *connection, srv_head *head, const char *target,
                                          const char *method) {
     srv_exchange *x = &connection->exchange;
-    const api_head wanted = {method, path_of(target), srv_head_value, head};
+    const api_head wanted = {.method = method, .path = path_of(target), .header = srv_head_value, .context = head};
     x->request = api_begin(&connection->server->service, &wanted);
     if (!x->request) {
         x->code = "out_of_memory";
