@@ -16,7 +16,7 @@ ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fno-math-errno -ffp-contract
   $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS = -pie -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 BLAS ?= -lopenblas
-LIBS = -lmicrohttpd -ljansson $(BLAS) -lm
+LIBS = -lmicrohttpd -ljansson -lz -lzstd $(BLAS) -lm
 
 # ---- core: plain sources once, typed ones for float and for double, kernel rows by architecture ----
 TYPED := $(shell grep -l 'include "\(\.\./\)*real.h"' core/*.c core/kernels/*.c 2>/dev/null)

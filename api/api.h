@@ -61,8 +61,8 @@ typedef struct api_request api_request;
 typedef struct api_head {
     const char *method; /* "POST" */
     const char *path;   /* "/attention", without the query string, as it stood on the wire */
-    /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, accept, content-length.
-     * Several fields of one name come joined by ", ". NULL as a function: no headers. */
+    /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, content-length, accept,
+     * accept-encoding. Several fields of one name come joined by ", ". NULL as a function: no headers. */
     const char *(*header)(void *context, const char *name);
     void *context;
     const char *query; /* what follows the first '?' of the target, as it stood on the wire; NULL: nothing */
@@ -82,6 +82,7 @@ typedef struct api_trace {
     const char *format;  /* "json" */
     const char *code;    /* of the error, or NULL */
     const char *pointer; /* JSON pointer of the error, or NULL */
+    uint64_t body_bytes; /* of the body so far, its content coding undone */
     bool computes;       /* a compute route: its times are meant */
     bool has_problem;    /* the sizes below are known */
     size_t batch, heads, n_q, n_k, d_k, d_v;

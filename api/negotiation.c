@@ -48,12 +48,24 @@ bool api_reads_type(const char *content_type) {
            strncasecmp(type.start + type.length - 5, "+json", 5) == 0 && !memchr(type.start, ',', type.length);
 }
 
-bool api_reads_encoding(const char *content_encoding) {
+/* API_CODING_COUNT: not one of ours. x-gzip is an old name of gzip (RFC 9110, section 8.4.1.3). */
+static api_coding coding_of(span name) {
+    if (is(name, "x-gzip")) return API_GZIP;
+    size_t coding = API_IDENTITY;
+    while (coding < API_CODING_COUNT && !is(name, api_coding_names[coding])) coding++;
+    return (api_coding)coding;
+}
+
+bool api_content_coding(const char *content_encoding, api_coding *coding) {
+    *coding = API_IDENTITY;
     if (!content_encoding) return true;
     span rest = {content_encoding, strlen(content_encoding)};
     while (rest.length) {
-        const span coding = next(&rest, ',');
-        if (coding.length && !is(coding, "identity")) return false;
+        const span name = next(&rest, ',');
+        if (name.length == 0 || is(name, "identity")) continue;
+        if (*coding != API_IDENTITY) return false;
+        *coding = coding_of(name);
+        if (*coding == API_CODING_COUNT) return false;
     }
     return true;
 }
@@ -99,4 +111,67 @@ bool api_accepts(const char *accept, const char *type, const char *subtype) {
         }
     }
     return !any || admitted;
+}
+
+/* ---- Accept-Encoding -------------------------------------------------------------------------------------------- */
+
+enum { UNNAMED = -1 };
+
+/* what a header says of each coding: its quality in thousandths, or UNNAMED */
+typedef struct qualities {
+    int of[API_CODING_COUNT], others; /* others: of "*" */
+} qualities;
+
+/* 0 to 1000; what is no quality counts as none given */
+static int thousandths(span value) {
+    if (value.length == 0 || value.start[0] != '0') return 1000;
+    int sum = 0, unit = 100;
+    for (size_t i = 2; i < value.length && value.start[i] >= '0' && value.start[i] <= '9'; i++, unit /= 10)
+        sum += unit * (value.start[i] - '0');
+    return sum;
+}
+
+static qualities read_qualities(const char *accept_encoding) {
+    qualities q = {.others = UNNAMED};
+    for (size_t i = 0; i < API_CODING_COUNT; i++) q.of[i] = UNNAMED;
+    span rest = {accept_encoding, accept_encoding ? strlen(accept_encoding) : 0};
+    while (rest.length) {
+        span element = next(&rest, ',');
+        const span name = next(&element, ';');
+        const api_coding coding = coding_of(name);
+        int quality = 1000;
+        while (element.length) {
+            span value = next(&element, ';');
+            if (is(next(&value, '='), "q")) quality = thousandths(trim(value));
+        }
+        if (is(name, "*"))
+            q.others = quality;
+        else if (coding != API_CODING_COUNT)
+            q.of[coding] = quality;
+    }
+    return q;
+}
+
+api_coding_choice api_choose_coding(const char *accept_encoding) {
+    /* equal ones in the order of their speed; zstd must be named, as "*" often means whatever was known long ago */
+    static const api_coding order[] = {API_ZSTD, API_GZIP, API_DEFLATE};
+    const qualities q = read_qualities(accept_encoding);
+    const int others = q.others == UNNAMED ? 0 : q.others;
+    const int identity = q.of[API_IDENTITY] != UNNAMED ? q.of[API_IDENTITY] : q.others;
+    api_coding_choice choice = {API_IDENTITY, identity != 0};
+    int best = identity > 0 ? identity - 1 : 0; /* a coding that is as welcome as identity is used */
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const int quality = q.of[order[i]] != UNNAMED ? q.of[order[i]] : order[i] == API_ZSTD ? 0 : others;
+        if (quality <= best) continue;
+        best = quality;
+        choice.coding = order[i];
+    }
+    return choice;
+}
+
+api_coding_choice api_choose_coding_of_client(const char *accept_encoding) {
+    const qualities q = read_qualities(accept_encoding);
+    const bool gzip = q.of[API_GZIP] > 0, deflate = q.of[API_DEFLATE] > 0;
+    const api_coding coding = gzip == deflate ? API_IDENTITY : gzip ? API_GZIP : API_DEFLATE;
+    return (api_coding_choice){coding, true};
 }

@@ -70,9 +70,10 @@ static void check_compute_headers(api_request *request, const api_head *head, ui
                request->service->max_body, (unsigned long long)length);
     } else if (!(request->body.format = body_format(type))) {
         refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected Content-Type: application/json, got %.100s", type);
-    } else if (!api_reads_encoding(encoding)) {
-        request->accept_encoding = "identity";
-        refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected no Content-Encoding, got %.100s", encoding);
+    } else if (!api_content_coding(encoding, &request->coding)) {
+        request->accept_encoding = api_codings_read;
+        refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected one of the codings %s, got Content-Encoding: %.100s",
+               api_codings_read, encoding);
     } else if (host->readiness && host->readiness(host->context) == API_STARTING) {
         refuse(request, API_NOT_READY, "the service is starting");
     }
@@ -82,16 +83,26 @@ static void begin_body(api_request *request, uint64_t length, const char *query)
     api_body *body = &request->body;
     body->memory = &request->memory;
     body->endpoint = request->route->endpoint;
-    body->expected = length;
+    body->expected = request->coding == API_IDENTITY ? length : 0;
     request->trace.format = body->format->name;
     char *copy = query ? api_small(&request->memory, strlen(query) + 1) : NULL;
     if (copy) body->query = strcpy(copy, query);
-    if ((copy || !query) && body->format->open(body)) return;
+    if ((copy || !query) && api_coding_begin(request) && body->format->open(body)) return;
     body->reader = NULL;
     if (request->memory.over_budget)
         refuse(request, API_OVERLOADED, "the memory for requests in flight is full");
     else
         refuse(request, API_OUT_OF_MEMORY, "an allocation failed");
+}
+
+/* How the reply may be coded. */
+static void check_codings(api_request *request, const api_head *head) {
+    const char *accept = header_of(head, "accept-encoding");
+    request->varies = true;
+    request->accepts = api_choose_coding(accept);
+    if (request->accepts.coding == API_IDENTITY && !request->accepts.plain)
+        refuse(request, API_NOT_ACCEPTABLE, "a reply is coded as %s, all of which Accept-Encoding: %.200s leaves out",
+               api_codings_read, accept);
 }
 
 api_request *api_begin(api_service *service, const api_head *head) {
@@ -115,6 +126,7 @@ api_request *api_begin(api_service *service, const api_head *head) {
         !api_accepts(accept, request->route->type, request->route->subtype))
         refuse(request, API_NOT_ACCEPTABLE, "the reply is %s/%s, which Accept: %.200s leaves out", request->route->type,
                request->route->subtype, accept);
+    if (!request->refused && request->method != API_OPTIONS) check_codings(request, head);
     if (computes && !request->refused) begin_body(request, length, head->query);
     return request;
 }
@@ -177,20 +189,31 @@ static const api_response *respond_options(api_request *request) {
 
 /* ---- body and answer -------------------------------------------------------------------------------------------- */
 
+void api_request_drop_body(api_request *request) {
+    request->body.reader = NULL;
+    api_decoder_free(request->decoder);
+    request->decoder = NULL;
+    api_memory_deinit(&request->memory);
+}
+
 bool api_push(api_request *request, const void *bytes, size_t length) {
     request->received += length;
     if (request->refused) return request->error.code != API_BODY_TOO_LARGE;
     if (request->received > request->service->max_body) {
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes", request->service->max_body);
-        request->body.reader = NULL;
-        api_memory_deinit(&request->memory);
+        api_request_drop_body(request);
         return false;
     }
     if (!request->body.reader) return true;
     const double start = now();
-    request->body.format->push(&request->body, bytes, length);
+    bool more = true;
+    if (request->decoder)
+        more = api_coding_push(request, bytes, length);
+    else
+        request->body.format->push(&request->body, bytes, length);
+    request->trace.body_bytes = request->decoder ? request->decoder->length : request->received;
     request->trace.times.decode += now() - start;
-    return true;
+    return more;
 }
 
 static void fill_trace(api_request *request) {
@@ -220,6 +243,7 @@ static void prepare(api_request *request) {
     if (request->prepared || request->refused || !request->body.reader) return;
     const double start = now();
     request->prepared = true;
+    if (!api_coding_finish(request)) return;
     request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) {
         request->job.reply = &api_json_reply;
@@ -272,10 +296,13 @@ static void compute(api_request *request) {
     request->trace.flops = api_job_flops(job);
     size_t length;
     const char *reply = api_reply_write(job, request->service->engine.pool, &length);
+    if (reply) {
+        request->response =
+            (api_response){.status = 200, .content_type = job->reply->content_type, .body = reply, .length = length};
+        api_coding_reply(request);
+    }
     request->trace.times.encode = now() - computed;
-    if (!reply) return;
-    request->response =
-        (api_response){.status = 200, .content_type = job->reply->content_type, .body = reply, .length = length};
+    if (!reply || is_cancelled(request)) return;
     set_timing(request);
 }
 
@@ -285,7 +312,10 @@ const api_response *api_finish(api_request *request, double queued) {
         if (request->method == API_OPTIONS) return respond_options(request);
         prepare(request);
         if (request->ready && !is_cancelled(request)) compute(request);
-        if (!request->route->computes) api_info_answer(request);
+        if (!request->route->computes) {
+            api_info_answer(request);
+            if (request->error.code == API_NO_ERROR) api_coding_reply(request);
+        }
     }
     return request->error.code == API_NO_ERROR ? &request->response : respond_error(request);
 }
@@ -300,6 +330,7 @@ const api_trace *api_trace_of(const api_request *request) { return &request->tra
 void api_request_free(api_request *request) {
     if (!request) return;
     json_decref(request->root);
+    api_decoder_free(request->decoder);
     api_memory_deinit(&request->memory);
     free(request->metrics);
     free(request);

@@ -224,8 +224,9 @@ static enum MHD_Result finish(srv_connection *connection) {
     if (lost) return MHD_NO;
     if (x->reply) return answer(connection, x->reply);
     if (api_trace_of(x->request)->computes) {
-        double work = x->bytes_in < SMALL_BODY ? api_work(x->request) : (double)x->bytes_in * work_of_a_byte;
-        if (x->bytes_in >= SMALL_BODY || work >= small_work) return enqueue(connection, work);
+        const uint64_t size = api_trace_of(x->request)->body_bytes;
+        double work = size < SMALL_BODY ? api_work(x->request) : (double)size * work_of_a_byte;
+        if (size >= SMALL_BODY || work >= small_work) return enqueue(connection, work);
     }
     const api_response *reply = api_finish(x->request, 0);
     pthread_mutex_lock(&connection->lock);

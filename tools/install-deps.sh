@@ -26,13 +26,15 @@ need "command -v make" make "GNU make"
 need "command -v ar" binutils "binutils (ar, nm)"
 case " $debian " in
 *" gcc "* | *" libc6-dev "*) # no compiler to ask: the package manager sorts it out
-    debian="$debian libmicrohttpd-dev libjansson-dev libopenblas-dev"
+    debian="$debian libmicrohttpd-dev libjansson-dev zlib1g-dev libzstd-dev libopenblas-dev"
     missing="$missing
-  libmicrohttpd, jansson and OpenBLAS with their headers"
+  libmicrohttpd, jansson, zlib, libzstd and OpenBLAS with their headers"
     ;;
 *)
     header microhttpd.h libmicrohttpd-dev "libmicrohttpd 0.9.75 or newer, with headers"
     header jansson.h libjansson-dev "jansson 2.14 or newer, with headers"
+    header zlib.h zlib1g-dev "zlib 1.2.13 or newer, with headers"
+    header zstd.h libzstd-dev "libzstd 1.5.4 or newer, with headers"
     header cblas.h libopenblas-dev "OpenBLAS 0.3.21 or newer, with cblas.h"
     ;;
 esac
