@@ -71,7 +71,7 @@ $(UNIT): $(B)/tests/%: $(B)/tests/unit/%.o $(SUPPORT_OBJ) $(B)/server.a $(B)/api
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(HTTP): $(B)/tests/http/%: $(B)/tests/http/%.o $(HTTP_OBJ) $(B)/tests/support/check.o
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lm
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
 # every allocation of this program goes through its own counter
 $(B)/tests/test_alloc: ALL_LDFLAGS += -Wl,$(subst $(space),$(comma),$(patsubst %,--wrap=%,malloc calloc realloc \
   aligned_alloc posix_memalign strdup free mmap munmap mremap))
@@ -95,7 +95,7 @@ $(B)/tests/fuzz/replay: $(B)/tests/fuzz/fuzz_api.o $(B)/tests/fuzz/replay.o $(B)
 $(B)/tests/fuzz/corpus: $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
 	mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
 $(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ) $(B)/tests/support/check.o
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lm
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
 $(FUZZ)/fuzz_api: tests/fuzz/fuzz_api.c $(FUZZ)/api.a $(FUZZ)/core.a
 	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 fuzz: $(B)/tests/fuzz/corpus

@@ -23,9 +23,9 @@ typedef struct api_decoder {
     void *context;
     size_t limit;        /* decoded bytes at most */
     size_t length;       /* decoded so far */
-    uint64_t received;   /* coded bytes before the piece that is being decoded, or was at fault */
     bool started, ended; /* the bytes so far are not none; are one whole stream or several */
-    const char *fault;   /* of a corrupt body: what is wrong, static */
+    const char *fault;   /* of a corrupt body: what is wrong with it, "is cut short", static */
+    const char *message; /* ... the library's own word for it, or NULL */
     char *piece;         /* room for decoded bytes */
     void *stream;        /* of the library */
     size_t charged;      /* bytes the library took by itself */

@@ -80,22 +80,23 @@ static bool hand_on(api_decoder *decoder, size_t length) {
     return true;
 }
 
-static api_decoded corrupt(api_decoder *decoder, const char *fault) {
+static api_decoded corrupt(api_decoder *decoder, const char *fault, const char *message) {
     decoder->fault = fault;
+    decoder->message = message;
     return API_DECODED_CORRUPT;
 }
 
 static api_decoded zlib_fault(api_decoder *decoder, int result) {
     const z_stream *stream = decoder->stream;
     if (result == Z_MEM_ERROR) return API_DECODED_NO_MEMORY;
-    if (result == Z_NEED_DICT) return corrupt(decoder, "it needs a dictionary");
-    return corrupt(decoder, stream->msg ? stream->msg : "invalid data");
+    if (result == Z_NEED_DICT) return corrupt(decoder, "needs a dictionary", NULL);
+    return corrupt(decoder, "is corrupt", stream->msg);
 }
 
 /* A gzip body may be several members one after the other (RFC 1952, section 2.2); a zlib stream is alone. */
 static api_decoded begin_member(api_decoder *decoder) {
-    if (decoder->ended && decoder->coding == API_DEFLATE) return corrupt(decoder, "bytes follow its end");
-    if (decoder->ended && inflateReset(decoder->stream) != Z_OK) return corrupt(decoder, "invalid data");
+    if (decoder->ended && decoder->coding == API_DEFLATE) return corrupt(decoder, "is followed by other bytes", NULL);
+    if (decoder->ended && inflateReset(decoder->stream) != Z_OK) return corrupt(decoder, "is corrupt", NULL);
     decoder->ended = false;
     return API_DECODED;
 }
@@ -121,8 +122,9 @@ static api_decoded push_zlib(api_decoder *decoder, const void *bytes, uInt lengt
 static api_decoded zstd_fault(api_decoder *decoder, size_t result) {
     switch (ZSTD_getErrorCode(result)) {
     case ZSTD_error_memory_allocation: return API_DECODED_NO_MEMORY;
-    case ZSTD_error_frameParameter_windowTooLarge: return corrupt(decoder, "its window is over 8 MiB");
-    default: return corrupt(decoder, ZSTD_getErrorName(result));
+    case ZSTD_error_frameParameter_windowTooLarge: return corrupt(decoder, "has a window over 8 MiB", NULL);
+    case ZSTD_error_dictionary_wrong: return corrupt(decoder, "needs a dictionary", NULL);
+    default: return corrupt(decoder, "is corrupt", ZSTD_getErrorName(result));
     }
 }
 
@@ -150,7 +152,6 @@ api_decoded api_decoder_push(api_decoder *decoder, const void *bytes, size_t len
         const api_decoded decoded =
             decoder->coding == API_ZSTD ? push_zstd(decoder, next, step) : push_zlib(decoder, next, (uInt)step);
         if (decoded != API_DECODED) return decoded;
-        decoder->received += step;
         next += step;
         length -= step;
     }

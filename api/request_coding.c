@@ -1,5 +1,6 @@
 /* Content codings of a request's body and of its reply. */
-#include <string.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "negotiation.h"
 #include "request.h"
@@ -21,32 +22,33 @@ bool api_coding_begin(api_request *request) {
 }
 
 /* The error replaces any other: what was decoded is of no use. */
-static void refuse(api_request *request, api_code code, const char *detail) {
-    const api_decoder *decoder = request->decoder;
+__attribute__((format(printf, 3, 4))) static void refuse(api_request *request, api_code code, const char *detail, ...) {
+    char text[sizeof request->error.detail];
+    va_list arguments;
+    va_start(arguments, detail);
+    vsnprintf(text, sizeof text, detail, arguments);
+    va_end(arguments);
     request->error = (api_error){0};
+    api_error_set(&request->error, code, API_PLACE_LAST, NULL, "%s", text);
     request->refused = true;
-    switch (code) {
-    case API_BODY_TOO_LARGE:
-        api_error_set(&request->error, code, API_PLACE_LAST, NULL,
-                      "the body may have at most %zu bytes, which it has more than once its coding %s is undone",
-                      decoder->limit, api_coding_names[decoder->coding]);
-        break;
-    case API_BAD_REQUEST:
-        api_error_set(&request->error, code, API_PLACE_LAST, NULL,
-                      "the body is no whole %s as Content-Encoding says it is: %s, after %zu decoded bytes",
-                      api_coding_names[decoder->coding], detail, decoder->length);
-        break;
-    default: api_error_set(&request->error, code, API_PLACE_LAST, NULL, "%s", detail); break;
-    }
     api_request_drop_body(request);
+}
+
+static void refuse_corrupt(api_request *request, const char *fault, const char *message) {
+    refuse(request, API_BAD_REQUEST, "expected one whole %s stream, as Content-Encoding says, got one that %s%s%s",
+           api_coding_names[request->coding], fault, message ? ": " : "", message ? message : "");
 }
 
 bool api_coding_push(api_request *request, const void *bytes, size_t length) {
     api_decoder *decoder = request->decoder;
     switch (api_decoder_push(decoder, bytes, length)) {
     case API_DECODED: break;
-    case API_DECODED_CORRUPT: refuse(request, API_BAD_REQUEST, decoder->fault); break;
-    case API_DECODED_TOO_LONG: refuse(request, API_BODY_TOO_LARGE, NULL); return false;
+    case API_DECODED_CORRUPT: refuse_corrupt(request, decoder->fault, decoder->message); break;
+    case API_DECODED_TOO_LONG:
+        refuse(request, API_BODY_TOO_LARGE,
+               "the body may have at most %zu bytes, got more out of its Content-Encoding %s",
+               request->service->max_body, api_coding_names[request->coding]);
+        return false;
     case API_DECODED_NO_MEMORY:
         if (request->memory.over_budget)
             refuse(request, API_OVERLOADED, "the memory for requests in flight is full");
@@ -61,7 +63,7 @@ bool api_coding_finish(api_request *request) {
     api_decoder *decoder = request->decoder;
     if (!decoder) return true;
     if (!decoder->ended) {
-        refuse(request, API_BAD_REQUEST, decoder->started ? "it is cut short" : "it is empty");
+        refuse_corrupt(request, decoder->started ? "is cut short" : "is empty", NULL);
         return false;
     }
     request->decoder = NULL;
