@@ -16,7 +16,7 @@ typedef struct api_body {
     api_memory *memory;
     api_endpoint endpoint;
     uint64_t expected; /* Content-Length, 0 where there is none: a hint, never trusted */
-    const char *query; /* of the request's target, in its memory; NULL: none */
+    char *query;       /* of the request's target, in its memory, the format's to change; NULL: none */
     api_reader *reader;
     void *state; /* the format's own, in memory of the request */
 } api_body;
@@ -31,6 +31,6 @@ typedef struct api_body_format {
     json_t *(*finish)(api_body *body, api_error *error);
 } api_body_format;
 
-extern const api_body_format api_json_body;
+extern const api_body_format api_json_body, api_safetensors_body;
 
 #endif

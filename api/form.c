@@ -78,6 +78,11 @@ const char *api_form_kind(const api_form *form, const json_t *json) {
 bool api_form_bool(api_form *form, api_field field, bool *result) {
     const json_t *json = form->slots[field].json;
     if (!json) return false;
+    const api_value *value = api_form_value(form, json);
+    if (value && value->rank == 0 && value->dtype == API_BOOL && *(const uint8_t *)value->data <= 1) {
+        *result = *(const uint8_t *)value->data;
+        return true;
+    }
     if (!json_is_boolean(json)) {
         api_form_wrong_type(form, field, "true or false");
         return false;
@@ -91,7 +96,7 @@ static const api_value *bare_number(api_form *form, api_field field, const char 
     const json_t *json = form->slots[field].json;
     const api_value *value = json ? api_form_value(form, json) : NULL;
     if (!json) return NULL;
-    if (!value || value->rank != 0 || value->type != API_ELEMENT_NUMBER) {
+    if (!value || !api_is_bare_number(value)) {
         api_form_wrong_type(form, field, wanted);
         return NULL;
     }

@@ -9,7 +9,7 @@ typedef struct api_output {
     api_name name;
     api_shape shape;
     size_t count; /* SIZE_MAX: more than fits */
-    void *data;   /* row-major, of the compute type */
+    void *data;   /* row-major, of the compute type; before it is written rounded to options.reply_dtype in place */
 } api_output;
 
 typedef struct api_job {

@@ -48,6 +48,11 @@ bool api_reads_type(const char *content_type) {
            strncasecmp(type.start + type.length - 5, "+json", 5) == 0 && !memchr(type.start, ',', type.length);
 }
 
+bool api_is_type(const char *content_type, const char *wanted) {
+    span rest = {content_type, content_type ? strlen(content_type) : 0};
+    return is(next(&rest, ';'), wanted);
+}
+
 /* API_CODING_COUNT: not one of ours. x-gzip is an old name of gzip (RFC 9110, section 8.4.1.3). */
 static api_coding coding_of(span name) {
     if (is(name, "x-gzip")) return API_GZIP;
@@ -70,12 +75,13 @@ bool api_content_coding(const char *content_encoding, api_coding *coding) {
     return true;
 }
 
-/* q=0, q=0.000 */
-static bool is_zero_quality(span value) {
-    if (value.length == 0 || value.start[0] != '0') return false;
-    for (size_t i = 1; i < value.length; i++)
-        if (value.start[i] != '0' && !(i == 1 && value.start[i] == '.')) return false;
-    return true;
+/* 0 to 1000; what is no quality counts as none given */
+static int thousandths(span value) {
+    if (value.length == 0 || value.start[0] != '0') return 1000;
+    int sum = 0, unit = 100;
+    for (size_t i = 2; i < value.length && value.start[i] >= '0' && value.start[i] <= '9'; i++, unit /= 10)
+        sum += unit * (value.start[i] - '0');
+    return sum;
 }
 
 /* How closely a media range matches: 3 type/subtype, 2 type/any, 1 anything, 0 not at all. */
@@ -87,30 +93,29 @@ static int closeness(span range, const char *type, const char *subtype) {
     return is(right, "*") ? 2 : is(right, subtype) ? 3 : 0;
 }
 
-bool api_accepts(const char *accept, const char *type, const char *subtype) {
-    if (!accept) return true;
-    span rest = {accept, strlen(accept)};
-    int best = 0;
-    bool admitted = false, any = false;
+api_acceptance api_acceptance_of(const char *accept, const char *type, const char *subtype) {
+    span rest = {accept, accept ? strlen(accept) : 0};
+    api_acceptance best = {0, 0};
+    bool any = false;
     while (rest.length) {
         span element = next(&rest, ',');
         if (element.length == 0) continue;
         any = true;
         const int close = closeness(next(&element, ';'), type, subtype);
-        bool excluded = false;
+        int quality = 1000;
         while (element.length) {
             span value = next(&element, ';');
-            const span name = next(&value, '=');
-            if (is(name, "q")) excluded = is_zero_quality(trim(value));
+            if (is(next(&value, '='), "q")) quality = thousandths(trim(value));
         }
-        if (close > best) {
-            best = close;
-            admitted = !excluded;
-        } else if (close && close == best) {
-            admitted |= !excluded; /* application/json;v=1;q=0, application/json: one of them admits */
-        }
+        /* application/json;v=1;q=0, application/json: of equally close ones the best counts */
+        if (close > best.closeness || (close && close == best.closeness && quality > best.quality))
+            best = (api_acceptance){quality, close};
     }
-    return !any || admitted;
+    return any ? best : (api_acceptance){1000, 0};
+}
+
+bool api_accepts(const char *accept, const char *type, const char *subtype) {
+    return api_acceptance_of(accept, type, subtype).quality > 0;
 }
 
 /* ---- Accept-Encoding -------------------------------------------------------------------------------------------- */
@@ -121,15 +126,6 @@ enum { UNNAMED = -1 };
 typedef struct qualities {
     int of[API_CODING_COUNT], others; /* others: of "*" */
 } qualities;
-
-/* 0 to 1000; what is no quality counts as none given */
-static int thousandths(span value) {
-    if (value.length == 0 || value.start[0] != '0') return 1000;
-    int sum = 0, unit = 100;
-    for (size_t i = 2; i < value.length && value.start[i] >= '0' && value.start[i] <= '9'; i++, unit /= 10)
-        sum += unit * (value.start[i] - '0');
-    return sum;
-}
 
 static qualities read_qualities(const char *accept_encoding) {
     qualities q = {.others = UNNAMED};

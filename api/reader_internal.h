@@ -226,6 +226,8 @@ void api_take_no_memory(const api_reader *reader, api_error *error);
 api_code api_integer_fault(api_decimal decimal, api_dtype declared, const char **why);
 void api_mask_error(const api_value *value, const char *prefix, size_t index, double number, api_error *error);
 
+/* One element of the bytes of a tensor, exactly. */
+api_decimal api_bytes_element(const uint8_t *bytes, api_dtype dtype);
 void *api_bytes_to_reals(api_reader *reader, api_value *value, attn_dtype compute, api_dtype declared,
                          const char *prefix, bool *finite, api_error *error);
 uint8_t *api_bytes_to_mask(api_reader *reader, api_value *value, api_dtype declared, const char *prefix,

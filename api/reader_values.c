@@ -52,6 +52,7 @@ json_t *api_reader_add_tensor(api_reader *reader, api_place place, api_dtype dty
         for (size_t i = 0; i < rank; i++) value->count *= value->shape[i] = shape[i];
         value->state->storage = API_STORE_BYTES;
     }
+    if (value && rank == 0) value->state->bare = api_bytes_element(bytes, dtype);
     json_t *index = value && place_bytes(reader, value, bytes) ? list_value(reader, value, place) : NULL;
     if (!index) api_take_no_memory(reader, error);
     return index;
@@ -82,4 +83,43 @@ json_t *api_reader_adopt(api_reader *reader, api_place place, api_reader *other,
     }
     other->value_count = 0;
     return tree;
+}
+
+static bool same_elements(const api_value *a, const api_value *b) {
+    const struct api_value_state *s = a->state, *t = b->state;
+    if (a->type != b->type || a->dtype != b->dtype || a->rank != b->rank || a->count != b->count) return false;
+    if (a->fault.code || b->fault.code || s->storage != t->storage) return false;
+    if (a->rank > 0 && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) != 0) return false;
+    if (a->rank == 0 && a->type == API_ELEMENT_NUMBER)
+        return s->bare.value == t->bare.value && s->bare.residual == t->bare.residual;
+    const size_t size = s->storage == API_STORE_FLOAT                                       ? sizeof(float)
+                        : s->storage == API_STORE_DOUBLE || s->storage == API_STORE_DECIMAL ? sizeof(double)
+                                                                                            : 1;
+    if (s->residual_count != t->residual_count) return false;
+    if (s->residual_count && memcmp(s->residuals, t->residuals, s->residual_count * sizeof *s->residuals) != 0)
+        return false;
+    return a->count == 0 || memcmp(a->data, b->data, a->count * size) == 0;
+}
+
+bool api_reader_same(const api_reader *reader, const json_t *a, const json_t *b) {
+    const char *key;
+    json_t *inner;
+    if (json_typeof(a) != json_typeof(b)) return false;
+    switch (json_typeof(a)) {
+    case JSON_INTEGER:
+        return same_elements(reader->values[json_integer_value(a)], reader->values[json_integer_value(b)]);
+    case JSON_ARRAY:
+        if (json_array_size(a) != json_array_size(b)) return false;
+        for (size_t i = 0; i < json_array_size(a); i++)
+            if (!api_reader_same(reader, json_array_get(a, i), json_array_get(b, i))) return false;
+        return true;
+    case JSON_OBJECT:
+        if (json_object_size(a) != json_object_size(b)) return false;
+        json_object_foreach((json_t *)a, key, inner) {
+            const json_t *other = json_object_get(b, key);
+            if (!other || !api_reader_same(reader, inner, other)) return false;
+        }
+        return true;
+    default: return json_equal(a, b);
+    }
 }

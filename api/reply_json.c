@@ -21,7 +21,7 @@ enum {
 
 /* A tensor as nested arrays. An axis of length 0 ends the shape: what is inside it is not seen in the text. */
 typedef struct nested {
-    bool f64;
+    api_dtype dtype;
     const void *data;
     size_t rank, row, rows; /* numbers in a row, rows in all */
     size_t span[4];         /* numbers (rows where row is 0) that one array of each level holds */
@@ -29,10 +29,10 @@ typedef struct nested {
     char *text;
 } nested;
 
-static size_t number_text(bool f64) { return f64 ? DOUBLE_TEXT : FLOAT_TEXT; }
+static size_t number_text(api_dtype dtype) { return dtype == API_F64 ? DOUBLE_TEXT : FLOAT_TEXT; }
 
-static nested nested_of(const api_output *o, api_shape shape, bool f64) {
-    nested t = {.f64 = f64, .data = o->data, .rows = 1};
+static nested nested_of(const api_output *o, api_shape shape, api_dtype dtype) {
+    nested t = {.dtype = dtype, .data = o->data, .rows = 1};
     while (t.rank < shape.rank) {
         t.row = shape.axes[t.rank++];
         if (t.row == 0) break;
@@ -48,7 +48,7 @@ static nested nested_of(const api_output *o, api_shape shape, bool f64) {
 
 /* bytes of `numbers` numbers and the brackets of the rows they touch */
 static size_t nested_bound(const nested *t, size_t numbers, size_t rows) {
-    return api_add_sizes(api_times_sizes(numbers, number_text(t->f64)), api_times_sizes(rows, 2 * t->rank + 1));
+    return api_add_sizes(api_times_sizes(numbers, number_text(t->dtype)), api_times_sizes(rows, 2 * t->rank + 1));
 }
 
 static char *brackets(const nested *t, size_t place, char bracket, char *text) {
@@ -57,14 +57,26 @@ static char *brackets(const nested *t, size_t place, char bracket, char *text) {
     return text;
 }
 
-static char *number(const nested *t, size_t i, char *text) {
-    if (t->f64) {
-        const double x = ((const double *)t->data)[i];
-        if (isfinite(x)) return text + api_decimal_from_double(text, x);
-    } else {
+static size_t half_number(const nested *t, size_t i, char *text) {
+    const uint16_t bits = ((const uint16_t *)t->data)[i];
+    if (t->dtype == API_F16) return (bits & 0x7C00) == 0x7C00 ? 0 : api_decimal_from_f16(text, bits);
+    return (bits & 0x7F80) == 0x7F80 ? 0 : api_decimal_from_bf16(text, bits);
+}
+
+/* 0: not finite */
+static size_t finite_number(const nested *t, size_t i, char *text) {
+    if (t->dtype == API_F32) {
         const float x = ((const float *)t->data)[i];
-        if (isfinite(x)) return text + api_decimal_from_float(text, x);
+        return isfinite(x) ? api_decimal_from_float(text, x) : 0;
     }
+    if (t->dtype != API_F64) return half_number(t, i, text);
+    const double x = ((const double *)t->data)[i];
+    return isfinite(x) ? api_decimal_from_double(text, x) : 0;
+}
+
+static char *number(const nested *t, size_t i, char *text) {
+    const size_t length = finite_number(t, i, text);
+    if (length) return text + length;
     memcpy(text, "null", 4); /* -infinity, the only one that the contract lets into a reply */
     return text + 4;
 }
@@ -153,13 +165,12 @@ static api_shape text_shape(const api_job *job, const api_output *o) {
 }
 
 static size_t output_bound(const api_job *job, const api_output *o) {
-    const bool f64 = job->form.dtype == ATTN_F64;
+    const api_dtype dtype = job->options.reply_dtype;
     const size_t fixed = NAME_TEXT + SHAPE_TEXT + TAIL;
     if (o->count == SIZE_MAX) return SIZE_MAX;
     if (job->options.format == API_BASE64)
-        return api_add_sizes(api_times_sizes(api_times_sizes(o->count, attn_sizeof(job->form.dtype)) / 3 + 1, 4),
-                             fixed);
-    const nested t = nested_of(o, text_shape(job, o), f64);
+        return api_add_sizes(api_times_sizes(api_times_sizes(o->count, api_dtype_size(dtype)) / 3 + 1, 4), fixed);
+    const nested t = nested_of(o, text_shape(job, o), dtype);
     if (o->count <= SLICE) return api_add_sizes(nested_bound(&t, o->count, t.rows), fixed);
     return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(&t)), fixed);
 }
@@ -171,19 +182,19 @@ static size_t json_bound(const api_job *job) {
 }
 
 static char *write_output(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
-    const bool f64 = job->form.dtype == ATTN_F64;
+    const api_dtype dtype = job->options.reply_dtype;
     text += sprintf(text, "\"%s\":", api_names[o->name].name);
     if (job->options.format != API_NESTED) {
         char shape[API_SHAPE_TEXT];
         text += sprintf(text, "{\"shape\":%s,", api_shape_text(shape, o->shape.rank, o->shape.axes));
     }
     if (job->options.format == API_BASE64) {
-        text += sprintf(text, "\"dtype\":\"%s\",\"base64\":\"", f64 ? "F64" : "F32");
-        text = write_base64(o->data, o->count * attn_sizeof(job->form.dtype), text);
+        text += sprintf(text, "\"dtype\":\"%s\",\"base64\":\"", api_dtype_name(dtype));
+        text = write_base64(o->data, o->count * api_dtype_size(dtype), text);
         *text++ = '"';
     } else {
         if (job->options.format == API_FLAT) text += sprintf(text, "\"data\":");
-        nested t = nested_of(o, text_shape(job, o), f64);
+        nested t = nested_of(o, text_shape(job, o), dtype);
         text = write_nested(&t, pool, text);
     }
     if (job->options.format != API_NESTED) *text++ = '}';

@@ -10,6 +10,8 @@
 #include "reply_writer.h"
 #include "text.h"
 
+#define SAFETENSORS "application/vnd.safetensors"
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -60,7 +62,23 @@ static const char *header_of(const api_head *head, const char *name) {
 }
 
 /* What reads a Content-Type; NULL: nothing does. */
-static const api_body_format *body_format(const char *type) { return api_reads_type(type) ? &api_json_body : NULL; }
+static const api_body_format *body_format(const char *type) {
+    if (api_is_type(type, SAFETENSORS)) return &api_safetensors_body;
+    return api_reads_type(type) ? &api_json_body : NULL;
+}
+
+/* The reply is in the format that Accept prefers: by quality, then by how closely it is named, then that of the body.
+ * Who sends JSON gets safetensors only by name. NULL: neither will do. */
+static const api_reply_format *reply_format(const api_request *request, const char *accept) {
+    const bool same = request->body.format == &api_safetensors_body;
+    const api_acceptance json = api_acceptance_of(accept, "application", "json");
+    api_acceptance binary = api_acceptance_of(accept, "application", "vnd.safetensors");
+    if (!same && binary.closeness < 3) binary.quality = 0;
+    if (json.quality == 0 && binary.quality == 0) return NULL;
+    const int by_quality = binary.quality - json.quality, by_closeness = binary.closeness - json.closeness;
+    const bool is_binary = by_quality ? by_quality > 0 : by_closeness ? by_closeness > 0 : same;
+    return is_binary ? &api_safetensors_reply : &api_json_reply;
+}
 
 static void check_compute_headers(api_request *request, const api_head *head, uint64_t length) {
     const char *type = header_of(head, "content-type"), *encoding = header_of(head, "content-encoding");
@@ -69,7 +87,8 @@ static void check_compute_headers(api_request *request, const api_head *head, ui
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, Content-Length says %llu",
                request->service->max_body, (unsigned long long)length);
     } else if (!(request->body.format = body_format(type))) {
-        refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected Content-Type: application/json, got %.100s", type);
+        refuse(request, API_UNSUPPORTED_MEDIA_TYPE,
+               "expected Content-Type: application/json or " SAFETENSORS ", got %.100s", type);
     } else if (!api_content_coding(encoding, &request->coding)) {
         request->accept_encoding = api_codings_read;
         refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected one of the codings %s, got Content-Encoding: %.100s",
@@ -122,7 +141,10 @@ api_request *api_begin(api_service *service, const api_head *head) {
     const char *accept = header_of(head, "accept");
     request->trace.computes = computes;
     if (computes) check_compute_headers(request, head, length);
-    if (!request->refused && request->method != API_OPTIONS &&
+    if (computes && !request->refused && !(request->reply = reply_format(request, accept)))
+        refuse(request, API_NOT_ACCEPTABLE,
+               "the reply is application/json or " SAFETENSORS ", both of which Accept: %.200s leaves out", accept);
+    if (!computes && !request->refused && request->method != API_OPTIONS &&
         !api_accepts(accept, request->route->type, request->route->subtype))
         refuse(request, API_NOT_ACCEPTABLE, "the reply is %s/%s, which Accept: %.200s leaves out", request->route->type,
                request->route->subtype, accept);
@@ -246,7 +268,7 @@ static void prepare(api_request *request) {
     if (!api_coding_finish(request)) return;
     request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) {
-        request->job.reply = &api_json_reply;
+        request->job.reply = request->reply;
         request->job.form = (api_form){.endpoint = request->route->endpoint,
                                        .memory = &request->memory,
                                        .reader = request->body.reader,
@@ -304,6 +326,7 @@ static void compute(api_request *request) {
     request->trace.times.encode = now() - computed;
     if (!reply || is_cancelled(request)) return;
     set_timing(request);
+    api_response_header(&request->response, "Vary", "Accept");
 }
 
 const api_response *api_finish(api_request *request, double queued) {

@@ -18,12 +18,13 @@ struct api_request {
     bool ready;
     uint64_t received; /* bytes of the body */
     api_memory memory;
-    api_body body; /* format NULL: not known; reader NULL: the body is of no use */
-    api_coding coding;         /* of the body */
-    api_decoder *decoder;      /* undoes it, while the body comes; NULL: none */
-    api_coding_choice accepts; /* codings of a reply */
-    bool varies;               /* the reply depends on Accept-Encoding */
-    json_t *root;              /* the skeleton */
+    api_body body;                        /* format NULL: not known; reader NULL: the body is of no use */
+    api_coding coding;                    /* of the body */
+    api_decoder *decoder;                 /* undoes it, while the body comes; NULL: none */
+    api_coding_choice accepts;            /* codings of a reply */
+    bool varies;                          /* the reply depends on Accept-Encoding */
+    json_t *root;                         /* the skeleton */
+    const struct api_reply_format *reply; /* of a 200 */
     api_job job;
     atomic_int cancel_reason;
     atomic_bool cancelled;

@@ -86,6 +86,9 @@ json_t *api_reader_add_tensor(api_reader *reader, api_place place, api_dtype dty
  * set, and the tree was given back. */
 json_t *api_reader_adopt(api_reader *reader, api_place place, api_reader *other, json_t *tree, api_error *error);
 
+/* true where two nodes of skeletons of this reader stand for the same JSON value: numbers as written, not rounded */
+bool api_reader_same(const api_reader *reader, const json_t *a, const json_t *b);
+
 /* ---- taking values: each once; on failure sets *error (pointer = prefix + place inside) and returns NULL/false -----
  */
 
@@ -108,6 +111,11 @@ uint8_t *api_take_mask(api_reader *reader, api_value *value, api_dtype declared,
 /* Elements as integers: any number with an integral value; another is wrong_type, beyond 2^53 out_of_range. */
 int64_t *api_take_integers(api_reader *reader, api_value *value, api_dtype declared, const char *prefix,
                            api_error *error);
+/* A number without axes: bare in JSON, or a tensor that came so */
+static inline bool api_is_bare_number(const api_value *value) {
+    return value->rank == 0 &&
+           (value->type == API_ELEMENT_NUMBER || (value->dtype != API_DTYPE_NONE && value->dtype != API_BOOL));
+}
 /* A bare number as an integer, likewise, or as a number of the compute type (NaN and infinities: not_finite). */
 bool api_take_integer(const api_value *value, const char *pointer, int64_t *result, api_error *error);
 bool api_take_real(const api_value *value, attn_dtype compute, const char *pointer, double *result, api_error *error);

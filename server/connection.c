@@ -110,6 +110,7 @@ void srv_exchange_end(srv_connection *connection, enum MHD_RequestTerminationCod
     record_exchange(connection, reply_was_cut);
     if (x->lingers) srv_watch_linger(connection->server->watch, connection->fd);
     api_request *request = x->request;
+    free(x->query);
     pthread_mutex_lock(&connection->lock);
     memset(x, 0, sizeof *x);
     x->connection = connection;

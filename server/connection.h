@@ -34,6 +34,8 @@ typedef struct srv_exchange {
     char own_body[1024];
     int64_t begun;
     size_t target_length;
+    char *query;               /* of the target, malloc'd; NULL: none, */
+    bool query_is_lost;        /* ... or no memory */
     uint64_t bytes_in, bytes_out, past_limit;
     int status;                /* sent, 0: none yet */
     bool active, has_body, expects_continue, discards, lingers, computing, cancelled, gone, finished;

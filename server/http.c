@@ -81,6 +81,9 @@ static void *begin(void *arg, const char *target, struct MHD_Connection *mhd) {
         x->active = true;
         x->begun = srv_now();
         x->target_length = strlen(target);
+        const char *mark = strchr(target, '?'); /* libmicrohttpd takes what follows apart */
+        x->query = mark && x->target_length <= MOST_URI ? strdup(mark + 1) : NULL;
+        x->query_is_lost = mark && !x->query;
         srv_metrics_begin(connection->server->metrics);
     }
     pthread_mutex_unlock(&connection->lock);
@@ -97,8 +100,9 @@ static const char *path_of(const char *target) {
 static const api_response *begin_request(srv_connection *connection, srv_head *head, const char *target,
                                          const char *method) {
     srv_exchange *x = &connection->exchange;
-    const api_head wanted = {.method = method, .path = path_of(target), .header = srv_head_value, .context = head};
-    x->request = api_begin(&connection->server->service, &wanted);
+    const api_head wanted = {.method = method, .path = path_of(target), .header = srv_head_value, .context = head,
+                             .query = x->query};
+    x->request = x->query_is_lost ? NULL : api_begin(&connection->server->service, &wanted);
     if (!x->request) {
         x->code = "out_of_memory";
         return api_out_of_memory();
