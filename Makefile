@@ -104,6 +104,23 @@ fuzz: $(B)/tests/fuzz/corpus
 	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
 
+# ---- benches: each writes its section of docs/performance.md; no other build is in it than an optimized one ----
+CXX ?= g++
+VENV := build/venv
+$(B)/bench/%.o: bench/%.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
+$(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.a $(B)/core.a
+	$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
+bench-wire: $(B)/bench/wire_bench
+	python3 bench/section.py wire $<
+bench-serve: $(B)/attentiond $(VENV)/serve
+	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond
+$(VENV)/serve: bench/serve/requirements.txt
+	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+.PHONY: bench-wire bench-serve
+
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 .PHONY: all test test-setup test-programs unit http test-exhaustive fuzz clean
 .SECONDARY:
