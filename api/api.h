@@ -43,11 +43,23 @@ typedef struct api_host {
 } api_host;
 enum { API_READY, API_STARTING, API_DRAINING };
 
+/* What requests under /v2 came to, for the extension `statistics` of the Open Inference Protocol: how many, and
+ * nanoseconds of all of them. */
+typedef struct api_tally {
+    atomic_uint_least64_t count, ns;
+} api_tally;
+typedef struct api_statistics {
+    api_tally success, fail, queue, compute_input, compute_infer, compute_output;
+    atomic_uint_least64_t last_inference; /* milliseconds since 1970 */
+} api_statistics;
+enum { API_MODELS = 2 };
+
 typedef struct api_service {
     attn_engine engine;
     size_t max_body;   /* bytes; a longer body is 413 */
     api_budget budget; /* --max-memory */
     api_host host;
+    api_statistics statistics[API_MODELS]; /* of attention, of mha */
 } api_service;
 
 extern const char api_version[];         /* of the program, "1.0.0" */
@@ -62,7 +74,7 @@ typedef struct api_head {
     const char *method; /* "POST" */
     const char *path;   /* "/attention", without the query string, as it stood on the wire */
     /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, content-length, accept,
-     * accept-encoding. Several fields of one name come joined by ", ". NULL as a function: no headers. */
+     * accept-encoding, inference-header-content-length. Several fields of one name come joined by ", ". NULL as a function: no headers. */
     const char *(*header)(void *context, const char *name);
     void *context;
     const char *query; /* what follows the first '?' of the target, as it stood on the wire; NULL: nothing */
@@ -136,7 +148,11 @@ const api_response *api_fail(api_request *request, const char *code, const char 
 /* The same without a request: writes the problem document to `body` (truncated never: at most 1024 bytes) and fills
  * `response` from it. */
 void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail,
-                     unsigned retry_after);
+                     unsigned retry_after, bool under_v2);
+/* true for a path (or target) at or below /v2, the Open Inference Protocol, whose clients read the member `error`. */
+bool api_under_v2(const char *path);
+/* Seconds that the client itself grants for queueing and computing; 0: no limit. Safe from any thread. */
+double api_timeout_of(const api_request *request);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
 

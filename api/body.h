@@ -19,6 +19,8 @@ typedef struct api_body {
     char *query;       /* of the request's target, in its memory, the format's to change; NULL: none */
     api_reader *reader;
     void *state; /* the format's own, in memory of the request */
+    const char *inference_header; /* Inference-Header-Content-Length, during open alone; NULL: not there */
+    json_t *draft;                /* of the skeleton, while the body comes; freed with the request */
 } api_body;
 
 typedef struct api_body_format {

@@ -215,7 +215,9 @@ static void object_take_data(object *o, api_elements elements) {
         o->ok = false;
         return;
     }
-    if (value->rank != 1)
+    const bool nested = o->form->any_data_shape && value->rank == t->rank &&
+                        memcmp(value->shape, t->shape, t->rank * sizeof *t->shape) == 0;
+    if (value->rank != 1 && !nested)
         object_fault(o, DATA, API_WRONG_TYPE, "expected a flat list of numbers, got nested arrays");
     else if (o->ok && value->count != t->count) {
         char shape[API_SHAPE_TEXT];

@@ -15,6 +15,7 @@ typedef struct api_output {
 typedef struct api_job {
     api_form form;
     const struct api_reply_format *reply; /* how the outputs will be written */
+    void *reply_state;                    /* the reply format's own */
     api_options options;
     api_axes axes;
     api_tensor k, v;              /* of /attention: they may hold anything at keys that are blocked for every query */

@@ -51,6 +51,7 @@ static void read_return(api_form *form, api_options *options) {
     else if (api_form_strings(form, API_FIELD_RETURN, read_name, &options->names, &count) && count == 0)
         api_form_fault(form, API_FIELD_RETURN, API_OUT_OF_RANGE,
                        "return: expected at least one name, got an empty list");
+    if (form->always_output) options->names |= 1u << API_NAME_OUTPUT;
     read_return_weights(form, options);
     api_form_bool(form, API_FIELD_TRACE, &options->trace);
 }
@@ -293,6 +294,7 @@ static double scale_of(const api_options *options, size_t d_k) {
 void api_options_apply(api_form *form, api_options *options, api_axes axes, attn_problem *problem) {
     const size_t n_k = problem->n_past + problem->n_new;
     if (options->trace) options->names |= traced_names(form, options);
+    if (form->only_names) options->names = form->only_names;
     problem->causal = options->causal;
     problem->softcap = options->softcap;
     problem->scale = scale_of(options, problem->d_k);

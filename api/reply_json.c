@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "decimal.h"
+#include "reply_json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "base64 tensors are little-endian");
 
@@ -213,3 +214,17 @@ static char *write_json(const api_job *job, attn_pool *pool, char *text) {
 }
 
 const api_reply_format api_json_reply = {"application/json", json_bound, write_json};
+
+/* ---- the numbers alone ------------------------------------------------------------------------------------------ */
+
+size_t api_json_flat_bound(const api_job *job, const api_output *o) {
+    if (o->count == SIZE_MAX) return SIZE_MAX;
+    const nested t = nested_of(o, (api_shape){1, {o->count}}, job->options.reply_dtype);
+    if (o->count <= SLICE) return api_add_sizes(nested_bound(&t, o->count, t.rows), TAIL);
+    return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(&t)), TAIL);
+}
+
+char *api_json_flat_write(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
+    nested t = nested_of(o, (api_shape){1, {o->count}}, job->options.reply_dtype);
+    return write_nested(&t, pool, text);
+}

@@ -7,12 +7,13 @@
 #include <time.h>
 
 #include "negotiation.h"
+#include "oip.h"
 #include "reply_writer.h"
 #include "text.h"
 
 #define SAFETENSORS "application/vnd.safetensors"
 
-static double now(void) {
+double api_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -44,7 +45,11 @@ static uint64_t content_length(const char *value) {
 static void check_route(api_request *request, const api_head *head) {
     const bool everything = request->method == API_OPTIONS && strcmp(head->path, "*") == 0;
     if (everything) return;
-    if (!request->route ||
+    if (!request->route && request->under_v2) {
+        char text[512];
+        api_oip_not_found(head->path, text, sizeof text);
+        refuse(request, API_NOT_FOUND, "%s", text);
+    } else if (!request->route ||
         (request->route->info == API_METRICS && !request->route->computes && !request->service->host.metrics)) {
         refuse(request, API_NOT_FOUND,
                "nothing is at %.200s; there are POST /attention and /mha, GET /healthz, /readyz, "
@@ -86,7 +91,7 @@ static void check_compute_headers(api_request *request, const api_head *head, ui
     if (length > request->service->max_body) {
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, Content-Length says %llu",
                request->service->max_body, (unsigned long long)length);
-    } else if (!(request->body.format = body_format(type))) {
+    } else if (!(request->body.format = request->under_v2 ? &api_oip_body : body_format(type))) {
         refuse(request, API_UNSUPPORTED_MEDIA_TYPE,
                "expected Content-Type: application/json or " SAFETENSORS ", got %.100s", type);
     } else if (!api_content_coding(encoding, &request->coding)) {
@@ -117,8 +122,11 @@ static void begin_body(api_request *request, uint64_t length, const char *query)
 /* How the reply may be coded. */
 static void check_codings(api_request *request, const api_head *head) {
     const char *accept = header_of(head, "accept-encoding");
-    request->varies = true;
-    request->accepts = api_choose_coding(accept);
+    const bool info_of_v2 = request->under_v2 && request->route->info != API_OIP_INFER;
+    request->varies = !info_of_v2;
+    request->accepts = info_of_v2          ? (api_coding_choice){API_IDENTITY, true}
+                       : request->under_v2 ? api_choose_coding_of_client(accept)
+                                           : api_choose_coding(accept);
     if (request->accepts.coding == API_IDENTITY && !request->accepts.plain)
         refuse(request, API_NOT_ACCEPTABLE, "a reply is coded as %s, all of which Accept-Encoding: %.200s leaves out",
                api_codings_read, accept);
@@ -130,6 +138,7 @@ api_request *api_begin(api_service *service, const api_head *head) {
     memset(request, 0, sizeof *request);
     request->service = service;
     request->route = api_route_find(head->path);
+    request->under_v2 = api_under_v2(head->path);
     request->method = api_method_of(head->method);
     request->trace.route = request->route ? request->route->path : "unmatched";
     request->trace.format = "json";
@@ -138,13 +147,14 @@ api_request *api_begin(api_service *service, const api_head *head) {
     if (request->refused || !request->route) return request;
     const bool computes = request->route->computes && request->method == API_POST;
     const uint64_t length = content_length(header_of(head, "content-length"));
+    request->body.inference_header = header_of(head, "inference-header-content-length");
     const char *accept = header_of(head, "accept");
     request->trace.computes = computes;
     if (computes) check_compute_headers(request, head, length);
-    if (computes && !request->refused && !(request->reply = reply_format(request, accept)))
+    if (computes && !request->refused && !request->under_v2 && !(request->reply = reply_format(request, accept)))
         refuse(request, API_NOT_ACCEPTABLE,
                "the reply is application/json or " SAFETENSORS ", both of which Accept: %.200s leaves out", accept);
-    if (!computes && !request->refused && request->method != API_OPTIONS &&
+    if (!computes && !request->refused && request->method != API_OPTIONS && !request->under_v2 &&
         !api_accepts(accept, request->route->type, request->route->subtype))
         refuse(request, API_NOT_ACCEPTABLE, "the reply is %s/%s, which Accept: %.200s leaves out", request->route->type,
                request->route->subtype, accept);
@@ -181,7 +191,9 @@ static void set_timing(api_request *request) {
 }
 
 static const api_response *respond_error(api_request *request) {
-    api_problem_response(&request->error, &request->response, request->problem, API_PROBLEM_TEXT);
+    api_problem_response(&request->error, &request->response, request->problem, API_PROBLEM_TEXT, request->under_v2);
+    if (request->under_v2 && request->prepared && request->error.code == API_BAD_REQUEST)
+        request->response.close = false; /* a fault of the protocol in a body that was read: the framing is whole */
     if (request->allow) api_response_header(&request->response, "Allow", request->allow);
     if (request->accept_encoding) api_response_header(&request->response, "Accept-Encoding", request->accept_encoding);
     request->trace.code = api_codes[request->error.code].code;
@@ -227,14 +239,14 @@ bool api_push(api_request *request, const void *bytes, size_t length) {
         return false;
     }
     if (!request->body.reader) return true;
-    const double start = now();
+    const double start = api_now();
     bool more = true;
     if (request->decoder)
         more = api_coding_push(request, bytes, length);
     else
         request->body.format->push(&request->body, bytes, length);
     request->trace.body_bytes = request->decoder ? request->decoder->length : request->received;
-    request->trace.times.decode += now() - start;
+    request->trace.times.decode += api_now() - start;
     return more;
 }
 
@@ -263,7 +275,7 @@ static void say_never_fits(api_request *request) {
 /* Ends the body and checks it, once. */
 static void prepare(api_request *request) {
     if (request->prepared || request->refused || !request->body.reader) return;
-    const double start = now();
+    const double start = api_now();
     request->prepared = true;
     if (!api_coding_finish(request)) return;
     request->root = request->body.format->finish(&request->body, &request->error);
@@ -273,13 +285,15 @@ static void prepare(api_request *request) {
                                        .memory = &request->memory,
                                        .reader = request->body.reader,
                                        .error = &request->error};
+        if (request->under_v2) api_oip_prepare(request);
         request->ready = api_job_prepare(&request->job, request->root, &request->service->engine);
+        if (request->under_v2) api_oip_locate(request->body.state, &request->error);
     }
     if (request->ready)
         fill_trace(request);
     else
         say_never_fits(request);
-    request->trace.times.decode += now() - start;
+    request->trace.times.decode += api_now() - start;
 }
 
 /* Rough costs of one thread: they only decide where the work is done and in what order. */
@@ -294,6 +308,7 @@ double api_work(api_request *request) {
 
 /* an error where the host wants the work to end */
 static bool is_cancelled(api_request *request) {
+    if (request->under_v2 && api_oip_is_late(request)) return true;
     if (!atomic_load(&request->cancelled)) return false;
     switch (atomic_load(&request->cancel_reason)) {
     case API_CANCEL_TIMEOUT:
@@ -306,13 +321,14 @@ static bool is_cancelled(api_request *request) {
 }
 
 static void compute(api_request *request) {
-    const double start = now();
+    const double start = api_now();
     api_job *job = &request->job;
     const bool done = api_job_run(job, &request->service->engine, &request->cancelled);
-    const double computed = now();
+    const double computed = api_now();
     request->trace.times.compute = computed - start;
     if (!done) {
         if (!is_cancelled(request)) say_never_fits(request);
+        if (request->under_v2) api_oip_locate(request->body.state, &request->error);
         return;
     }
     request->trace.flops = api_job_flops(job);
@@ -321,9 +337,12 @@ static void compute(api_request *request) {
     if (reply) {
         request->response =
             (api_response){.status = 200, .content_type = job->reply->content_type, .body = reply, .length = length};
+        if (request->under_v2) api_oip_decorate(request);
         api_coding_reply(request);
+    } else if (request->under_v2) {
+        api_oip_locate(request->body.state, &request->error);
     }
-    request->trace.times.encode = now() - computed;
+    request->trace.times.encode = api_now() - computed;
     if (!reply || is_cancelled(request)) return;
     set_timing(request);
     api_response_header(&request->response, "Vary", "Accept");
@@ -331,6 +350,7 @@ static void compute(api_request *request) {
 
 const api_response *api_finish(api_request *request, double queued) {
     request->trace.times.queue = queued;
+    request->finish_began = api_now() - queued;
     if (!request->refused) {
         if (request->method == API_OPTIONS) return respond_options(request);
         prepare(request);
@@ -339,6 +359,7 @@ const api_response *api_finish(api_request *request, double queued) {
             api_info_answer(request);
             if (request->error.code == API_NO_ERROR) api_coding_reply(request);
         }
+        if (request->under_v2) api_oip_count(request);
     }
     return request->error.code == API_NO_ERROR ? &request->response : respond_error(request);
 }
@@ -353,6 +374,7 @@ const api_trace *api_trace_of(const api_request *request) { return &request->tra
 void api_request_free(api_request *request) {
     if (!request) return;
     json_decref(request->root);
+    json_decref(request->body.draft);
     api_decoder_free(request->decoder);
     api_memory_deinit(&request->memory);
     free(request->metrics);

@@ -13,6 +13,7 @@ struct api_request {
     api_service *service;
     const api_route *route; /* NULL: unmatched */
     api_method method;
+    bool under_v2; /* the path is of the Open Inference Protocol */
     bool refused;  /* decided before the end of the body: error is set */
     bool prepared; /* the body has ended and was checked; ready: and can be computed */
     bool ready;
@@ -26,6 +27,8 @@ struct api_request {
     json_t *root;                         /* the skeleton */
     const struct api_reply_format *reply; /* of a 200 */
     api_job job;
+    atomic_uint_least64_t timeout; /* microseconds that the client grants, 0: no limit */
+    double finish_began;           /* when its time began to count */
     atomic_int cancel_reason;
     atomic_bool cancelled;
     api_error error;
@@ -39,6 +42,9 @@ struct api_request {
 
 /* Answers an info route (GET or HEAD) into request->response; error set where there is no 200. */
 void api_info_answer(api_request *request);
+
+/* Seconds of CLOCK_MONOTONIC. */
+double api_now(void);
 
 /* Lets the body's bytes and all that was made of them go; it was of no use. */
 void api_request_drop_body(api_request *request);
