@@ -90,6 +90,7 @@ test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
 
 # The fuzz target is clang's, in a folder of its own; without clang, $(B)/tests/fuzz/replay runs the same files.
 FUZZ := build/fuzz
+VENV := build/venv
 $(B)/tests/fuzz/replay: $(B)/tests/fuzz/fuzz_api.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(B)/tests/fuzz/corpus: $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
@@ -104,9 +105,16 @@ fuzz: $(B)/tests/fuzz/corpus
 	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
 
+# ---- tests with the clients that people use, from PyPI, in an environment of their own ----
+$(VENV)/tests: tests/python/requirements.txt
+	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+test-python: $(B)/attentiond $(VENV)/tests
+	ATTENTIOND=$(abspath $(B))/attentiond $(VENV)/bin/python -W ignore -m unittest discover -s tests/python
+.PHONY: test-python
+
 # ---- benches: each writes its section of docs/performance.md; no other build is in it than an optimized one ----
 CXX ?= g++
-VENV := build/venv
 $(B)/bench/%.o: bench/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
@@ -114,8 +122,10 @@ $(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.
 	$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
 bench-wire: $(B)/bench/wire_bench
 	python3 bench/section.py wire $<
-bench-serve: $(B)/attentiond $(VENV)/serve
-	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond
+$(B)/bench/load: $(B)/bench/serve/load.o
+	$(CC) $(ALL_LDFLAGS) -o $@ $^
+bench-serve: $(B)/attentiond $(B)/bench/load $(VENV)/serve
+	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond $(B)/bench/load
 $(VENV)/serve: bench/serve/requirements.txt
 	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
