@@ -97,13 +97,22 @@ $(B)/tests/fuzz/corpus: $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*
 	mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
 $(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ) $(B)/tests/support/check.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
-$(FUZZ)/fuzz_api: tests/fuzz/fuzz_api.c $(FUZZ)/api.a $(FUZZ)/core.a
+$(B)/tests/fuzz/replay_oip: $(B)/tests/fuzz/fuzz_oip.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/api.a $(FUZZ)/core.a
 	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 fuzz: $(B)/tests/fuzz/corpus
 	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_api
 	mkdir -p $(FUZZ)/found
 	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
+
+fuzz-oip:
+	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_oip
+	mkdir -p $(FUZZ)/found-oip
+	$(FUZZ)/fuzz_oip -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
+	  -artifact_prefix=$(FUZZ)/found-oip/ $(FUZZ)/found-oip tests/fuzz/oip
+.PHONY: fuzz-oip
 
 # ---- tests with the clients that people use, from PyPI, in an environment of their own ----
 $(VENV)/tests: tests/python/requirements.txt
