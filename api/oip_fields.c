@@ -213,10 +213,17 @@ static void read_input(api_body *body, size_t index, json_t *json) {
     state->input_count++;
 }
 
+/* [] was lifted out as a tensor without elements. */
+static bool is_empty_list(const api_body *body, const json_t *json) {
+    const api_value *value = value_of(body, json);
+    return value && value->rank == 1 && value->type == API_ELEMENT_NONE;
+}
+
 static void read_inputs(api_body *body, json_t *json) {
     api_oip_state *state = body->state;
     size_t i;
     json_t *input;
+    if (is_empty_list(body, json)) return;
     if (!json_is_array(json)) {
         api_oip_fault(state, "/inputs", "expected a list of inputs");
         return;
@@ -303,8 +310,8 @@ static void read_outputs(api_body *body, json_t *json) {
     json_t *output;
     if (json_is_array(json))
         json_array_foreach(json, i, output) read_output(body, i, output);
-    else if (!json_is_null(json) && !(value_of(body, json) && value_of(body, json)->type == API_ELEMENT_NONE))
-        api_oip_fault(state, "/outputs", "expected a list of outputs"); /* [] is a value of the reader */
+    else if (!json_is_null(json) && !is_empty_list(body, json))
+        api_oip_fault(state, "/outputs", "expected a list of outputs");
 }
 
 /* ---- parameters ------------------------------------------------------------------------------------------------- */

@@ -98,11 +98,12 @@ typedef struct run_answer {
 } run_answer;
 
 static api_service service;
-static const char *content_encoding, *accept_encoding; /* of the requests; NULL: none */
+static const char *content_encoding, *accept_encoding, *json_length; /* headers of the requests; NULL: none */
 
 static const char *header(void *context, const char *name) {
     (void)context;
     if (!strcmp(name, "content-encoding")) return content_encoding;
+    if (!strcmp(name, "inference-header-content-length")) return json_length;
     return !strcmp(name, "accept-encoding") ? accept_encoding : NULL;
 }
 
@@ -218,6 +219,28 @@ static void test_errors(void) {
     fail_each_of("/nope", "{}", 404);
 }
 
+static void test_open_inference_protocol(void) {
+    static const char tensors[] = "{\"id\":\"x\",\"inputs\":["
+                                  "{\"name\":\"q\",\"shape\":[1,2],\"datatype\":\"FP16\","
+                                  "\"parameters\":{\"binary_data_size\":4}},"
+                                  "{\"name\":\"k\",\"shape\":[1,2],\"datatype\":\"FP32\",\"data\":[1,2]},"
+                                  "{\"name\":\"v\",\"shape\":[1,1],\"datatype\":\"FP32\","
+                                  "\"parameters\":{\"binary_data_size\":4}}],"
+                                  "\"outputs\":[{\"name\":\"output\"},{\"name\":\"lse\"}],"
+                                  "\"parameters\":{\"window\":\"[1,1]\",\"scale\":0.5,\"tokens\":[\"a\"]}}";
+    static const char bytes[8] = {0, 60, 0, 60, 0, 0, 0, 0};
+    char body[sizeof tensors + sizeof bytes], length[24];
+    snprintf(length, sizeof length, "%zu", sizeof tensors - 1);
+    memcpy(body, tensors, sizeof tensors - 1);
+    memcpy(body + sizeof tensors - 1, bytes, sizeof bytes);
+    json_length = length;
+    fail_each("/v2/models/attention/infer", body, sizeof tensors - 1 + sizeof bytes, 200);
+    fail_each("/v2/models/attention/infer", body, sizeof tensors - 1, 400);
+    json_length = NULL;
+    fail_each_of("/v2/models/attention/infer", "{\"inputs\":[],\"parameters\":{\"windou\":1}}", 422);
+    fail_each_of("/v2/models/attention/stats", "", 405);
+}
+
 /* Codings whose library takes its memory from us. */
 static void test_codings(void) {
     static const char text[] = "{\"q\":[[1,2]],\"k\":[[1,2]],\"v\":[[1,2]],\"trace\":true}";
@@ -254,6 +277,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_attention_in_float64_and_formats),
         CHECK_TEST(test_mha),
         CHECK_TEST(test_errors),
+        CHECK_TEST(test_open_inference_protocol),
         CHECK_TEST(test_codings),
         CHECK_TEST(test_large_tensors),
     };

@@ -365,6 +365,7 @@ static void test_pointers_lead_into_the_body(void) {
     expect(INFER, "{" INPUTS ",'parameters':{'softcap':-1,'causal':1}}", 422, "out_of_range", "/parameters/softcap",
            NULL);
     expect(MHA_INFER, "{'inputs':[" T("x", "[1,1]", "FP32", "[1]") "]}", 422, "missing_field", "", NULL);
+    expect(INFER, "{'inputs':[]}", 422, "missing_field", "", "\"q\"");
     expect(INFER, "[]", 422, "wrong_type", "", NULL);
     expect(INFER, "{'inputs':[", 400, "invalid_json", NULL, "end of the body");
     expect(INFER, "", 400, "invalid_json", NULL, NULL);
