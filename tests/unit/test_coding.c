@@ -174,18 +174,27 @@ static void test_cut_short_anywhere(void) {
     }
 }
 
-/* A flipped bit is noticed, or is one of the header that says nothing of the text. */
+/* A flipped bit is noticed where the library notices it: in the header it may say nothing of the text, and the sums of
+ * Adler-32 are weak in short ones. */
 static void test_flipped_bits(void) {
     for (size_t c = 0; c < CODINGS; c++) {
         buffer text = text_of(300), coded = coded_by_library(codings[c], text.bytes, text.length);
+        size_t noticed = 0;
         for (size_t bit = 0; bit < 8 * coded.length; bit++) {
             coded.bytes[bit / 8] = (char)(coded.bytes[bit / 8] ^ 1 << bit % 8);
             outcome o = decode(codings[c], coded.bytes, coded.length, bit % 5, 10000);
-            CHECK(o.decoded != API_DECODED || !o.ended || gave(&o, text), "%s: bit %zu went unnoticed",
-                  api_coding_names[codings[c]], bit);
+            if (o.decoded == API_DECODED && o.ended) {
+                buffer other = decoded_by_library(codings[c], coded.bytes, coded.length, 10000);
+                CHECK(gave(&o, other), "%s: bit %zu went unnoticed", api_coding_names[codings[c]], bit);
+                free(other.bytes);
+            } else {
+                noticed++;
+            }
             free(o.text.bytes);
             coded.bytes[bit / 8] = (char)(coded.bytes[bit / 8] ^ 1 << bit % 8);
         }
+        CHECK(noticed > 7 * coded.length, "%s: %zu flipped bits were noticed of %zu", api_coding_names[codings[c]],
+              noticed, 8 * coded.length);
         free(text.bytes);
         free(coded.bytes);
     }
