@@ -112,14 +112,16 @@ fuzz-oip:
 	mkdir -p $(FUZZ)/found-oip
 	$(FUZZ)/fuzz_oip -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found-oip/ $(FUZZ)/found-oip tests/fuzz/oip
-.PHONY: fuzz-oip
+fuzz-safetensors:
+	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_safetensors
+	mkdir -p $(FUZZ)/found-safetensors
+	$(FUZZ)/fuzz_safetensors -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+	  -dict=tests/fuzz/tokens.dict -artifact_prefix=$(FUZZ)/found-safetensors/ $(FUZZ)/found-safetensors tests/fuzz/safetensors
+.PHONY: fuzz-oip fuzz-safetensors
 
 # ---- tests with the clients that people use, from PyPI, in an environment of their own ----
-$(VENV)/tests: tests/python/requirements.txt
-	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
-test-python: $(B)/attentiond $(VENV)/tests
-	ATTENTIOND=$(abspath $(B))/attentiond $(VENV)/bin/python -W ignore -m unittest discover -s tests/python
+test-python: $(B)/attentiond
+	ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV)
 .PHONY: test-python
 
 # ---- benches: each writes its section of docs/performance.md; no other build is in it than an optimized one ----

@@ -101,7 +101,7 @@ static void decode(char *text) {
     for (const char *in = text; *in; in++) {
         const int high = *in == '%' ? hex(in[1]) : -1, low = high >= 0 ? hex(in[2]) : -1;
         if (low >= 0) {
-            *out++ = high + low ? (char)(high << 4 | low) : '?';
+            *out++ = (char)(high + low ? high << 4 | low : '?');
             in += 2;
         } else {
             *out++ = (char)(*in == '+' ? ' ' : *in);

@@ -132,7 +132,8 @@ void api_options_parse(api_form *form, api_options *options) {
     static const char *const formats[] = {"nested", "flat", "base64"}, *const dtypes[] = {"F64", "F32", "F16", "BF16"};
     size_t choice;
     *options = (api_options){.reply_dtype = form->dtype == ATTN_F64 ? API_F64 : API_F32};
-    if (api_form_choice(form, API_FIELD_REPLY_DTYPE, dtypes, 4, &choice)) options->reply_dtype = API_F64 + choice;
+    if (api_form_choice(form, API_FIELD_REPLY_DTYPE, dtypes, 4, &choice))
+        options->reply_dtype = (api_dtype)(API_F64 + choice);
     if (api_form_choice(form, API_FIELD_FORMAT, formats, 3, &choice)) options->format = (api_format)choice;
     read_return(form, options);
     api_form_bool(form, API_FIELD_CAUSAL, &options->causal);

@@ -98,17 +98,19 @@ typedef struct run_answer {
 } run_answer;
 
 static api_service service;
-static const char *content_encoding, *accept_encoding, *json_length; /* headers of the requests; NULL: none */
+/* of the requests; NULL: none */
+static const char *content_encoding, *accept_encoding, *json_length, *content_type, *query;
 
 static const char *header(void *context, const char *name) {
     (void)context;
     if (!strcmp(name, "content-encoding")) return content_encoding;
     if (!strcmp(name, "inference-header-content-length")) return json_length;
+    if (!strcmp(name, "content-type")) return content_type;
     return !strcmp(name, "accept-encoding") ? accept_encoding : NULL;
 }
 
 static run_answer run(const char *path, const char *body, size_t length) {
-    const api_head head = {.method = "POST", .path = path, .header = header};
+    const api_head head = {.method = "POST", .path = path, .header = header, .query = query};
     run_answer result = {0};
     counting = true;
     api_request *request = api_begin(&service, &head);
@@ -256,6 +258,42 @@ static void test_codings(void) {
     accept_encoding = NULL;
 }
 
+static void fail_each_safetensors(const char *path, const char *header, size_t length, int status) {
+    char body[2000] = {0};
+    const size_t header_length = strlen(header);
+    body[0] = (char)(header_length & 0xFF);
+    body[1] = (char)(header_length >> 8);
+    memcpy(body + 8, header, header_length);
+    fail_each(path, body, 8 + header_length + length, status);
+}
+
+static void test_safetensors(void) {
+    content_type = "application/vnd.safetensors";
+    query = "causal=true&return=lse,output&mask=[[1,0],[1,1]]&window=1,2&scale=1/d_k";
+    fail_each_safetensors("/attention",
+                          "{\"__metadata__\":{\"causal\":\"true\",\"tokens\":\"a,b\",\"format\":\"pt\","
+                          "\"reply_dtype\":\"F16\",\"window\":\"[1, 2]\"},"
+                          "\"kv_lengths\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                          "\"softcap\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[4,6]},"
+                          "\"q\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[6,22]},"
+                          "\"k\":{\"dtype\":\"F64\",\"shape\":[2,2],\"data_offsets\":[22,54]},"
+                          "\"v\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[54,62]}}",
+                          62, 200);
+    query = "causal=false";
+    fail_each_safetensors("/attention", "{\"__metadata__\":{\"causal\":\"true\"}}", 0, 422);
+    fail_each_safetensors("/mha", "{\"__metadata__\":{\"num_heads\":\"2\"}}", 0, 422);
+    query = NULL;
+    fail_each_safetensors("/attention", "{\"q\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, 422);
+    fail_each_safetensors("/attention", "{\"q\":", 0, 400);
+    content_type = NULL;
+}
+
+/* The reply's numbers wider, and narrower, than those computed. */
+static void test_reply_dtype(void) {
+    fail_each_of("/attention", "{\"q\":[[1]],\"k\":[[1]],\"v\":[[0.1]],\"reply_dtype\":\"F64\"}", 200);
+    fail_each_of("/attention", "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1e5]],\"reply_dtype\":\"F16\"}", 422);
+}
+
 /* Enough numbers that every buffer grows many times. */
 static void test_large_tensors(void) {
     enum { ROWS = 3000 };
@@ -279,6 +317,8 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_errors),
         CHECK_TEST(test_open_inference_protocol),
         CHECK_TEST(test_codings),
+        CHECK_TEST(test_safetensors),
+        CHECK_TEST(test_reply_dtype),
         CHECK_TEST(test_large_tensors),
     };
     service.engine.kernel = attn_kernel_find(NULL);
