@@ -157,45 +157,49 @@ api_decimal api_bytes_element(const uint8_t *bytes, api_dtype dtype) {
     return (api_decimal){x, (rest > 0) - (rest < 0)};
 }
 
-enum { STEP = 64 }; /* elements that are converted at a time, by way of the stack */
+/* Elements that are converted at a time, by way of the stack: always as many, so that the loops are vectorized. */
+enum { STEP = 64 };
 
-/* `count` <= STEP elements as doubles or floats. Rounded once: I64 not by way of double. */
-static void to_doubles(const uint8_t *in, double *out, size_t count, api_dtype declared) {
-    for (size_t i = 0; i < count; i++) out[i] = load(in + i * api_dtype_size(declared), declared);
+/* STEP elements as doubles or floats. Rounded once: I64 not by way of double. */
+static void to_doubles(const uint8_t *in, double *out, api_dtype declared) {
+    for (size_t i = 0; i < STEP; i++) out[i] = load(in + i * api_dtype_size(declared), declared);
 }
-static void to_floats(const uint8_t *in, float *out, size_t count, api_dtype declared) {
+static void to_floats(const uint8_t *in, float *out, api_dtype declared) {
     uint16_t half[STEP];
     double wide[STEP];
     switch (declared) {
     case API_F16:
-        memcpy(half, in, count * sizeof *half);
-        for (size_t i = 0; i < count; i++) out[i] = api_float_from_f16(half[i]);
+        memcpy(half, in, sizeof half);
+        for (size_t i = 0; i < STEP; i++) out[i] = api_float_from_f16(half[i]);
         break;
     case API_BF16:
-        memcpy(half, in, count * sizeof *half);
-        for (size_t i = 0; i < count; i++) out[i] = api_float_from_bf16(half[i]);
+        memcpy(half, in, sizeof half);
+        for (size_t i = 0; i < STEP; i++) out[i] = api_float_from_bf16(half[i]);
         break;
     case API_F64:
-        memcpy(wide, in, count * sizeof *wide);
-        for (size_t i = 0; i < count; i++) out[i] = (float)wide[i];
+        memcpy(wide, in, sizeof wide);
+        for (size_t i = 0; i < STEP; i++) out[i] = (float)wide[i];
         break;
     default:
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < STEP; i++)
             out[i] = api_decimal_round_f32(api_bytes_element(in + i * api_dtype_size(declared), declared));
     }
 }
 
-/* Makes every NaN the quiet one; false: there is a number that is not finite. */
+/* Makes every NaN the quiet one; false: there is a number that is not finite. count <= STEP */
 static bool settle_floats(float *x, size_t count) {
     uint32_t infinite = 0;
-    for (size_t i = 0; i < count; i++) infinite |= (uint32_t)((api_bits_of_float(x[i]) & 0x7F800000) == 0x7F800000);
+    if (count == STEP)
+        for (size_t i = 0; i < STEP; i++) infinite |= (uint32_t)((api_bits_of_float(x[i]) & 0x7F800000) == 0x7F800000);
+    else
+        for (size_t i = 0; i < count; i++) infinite |= (uint32_t)((api_bits_of_float(x[i]) & 0x7F800000) == 0x7F800000);
     for (size_t i = 0; infinite && i < count; i++)
         if (isnan(x[i])) x[i] = NAN;
     return !infinite;
 }
-static bool settle_doubles(double *x, size_t count) {
+static bool settle_doubles(double *x) {
     bool finite = true;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < STEP; i++) {
         finite &= isfinite(x[i]) != 0;
         if (isnan(x[i])) x[i] = (double)NAN;
     }
@@ -206,19 +210,19 @@ static bool settle_doubles(double *x, size_t count) {
  * in the compute type; SIZE_MAX: none is. */
 static size_t convert(api_value *value, size_t first, size_t count, attn_dtype compute, api_dtype declared,
                       bool *finite) {
-    uint8_t in[STEP * sizeof(double)];
+    uint8_t in[STEP * sizeof(double)] = {0};
     double doubles[STEP];
     float floats[STEP];
     const size_t size = api_dtype_size(declared);
     memcpy(in, (const char *)value->data + first * size, count * size);
     if (compute == ATTN_F64) {
-        to_doubles(in, doubles, count, declared);
-        *finite &= settle_doubles(doubles, count);
+        to_doubles(in, doubles, declared);
+        *finite &= settle_doubles(doubles);
         memcpy((char *)value->data + first * sizeof(double), doubles, count * sizeof(double));
         return SIZE_MAX;
     }
-    to_floats(in, floats, count, declared);
-    const bool whole = settle_floats(floats, count);
+    to_floats(in, floats, declared);
+    const bool whole = settle_floats(floats, STEP);
     *finite &= whole;
     memcpy((char *)value->data + first * sizeof(float), floats, count * sizeof(float));
     for (size_t i = 0; !whole && i < count; i++)
