@@ -18,7 +18,7 @@ typedef struct api_body {
     uint64_t expected; /* Content-Length, 0 where there is none: a hint, never trusted */
     char *query;       /* of the request's target, in its memory, the format's to change; NULL: none */
     api_reader *reader;
-    void *state; /* the format's own, in memory of the request */
+    void *state;                  /* the format's own, in memory of the request */
     const char *inference_header; /* Inference-Header-Content-Length, during open alone; NULL: not there */
     json_t *draft;                /* of the skeleton, while the body comes; freed with the request */
 } api_body;

@@ -8,7 +8,8 @@
  * oip_info.c     what is asked for by GET, and what is refused
  * oip_model.c    the tensors of the models
  * oip_body.c     JSON, and the tensors' bytes after it
- * oip_fields.c   from the parsed JSON to a skeleton of fields
+ * oip_fields.c   from the parsed JSON to a skeleton of fields, and pointers back
+ * oip_inputs.c   its tensors
  * oip_reply.c    the reply of an infer request
  * oip_request.c  its time and its place in the statistics
  */
@@ -93,6 +94,19 @@ typedef struct api_oip_state {
 /* The protocol's own faults: 400 bad_request. pointer NULL: no place in the JSON. */
 __attribute__((format(printf, 3, 4))) void api_oip_fault(api_oip_state *state, const char *pointer, const char *detail,
                                                          ...);
+/* What the parts below call of each other: a string, NULL for any other node; a copy of it in memory of the request
+ * (NULL: fault); the value that a node stands for, NULL: none; the place of the next field; that place for all values
+ * below a node; a member set in an object (false: fault); "/list/index/inner/name" as far as they are not NULL; [] */
+const char *api_oip_text(const json_t *json);
+const char *api_oip_keep(api_body *body, const char *text);
+api_value *api_oip_value(const api_body *body, const json_t *json);
+api_place api_oip_next_place(const api_body *body, size_t sub);
+void api_oip_set_places(const api_body *body, json_t *json, api_place place);
+bool api_oip_add_member(api_body *body, json_t *object, const char *key, json_t *value);
+void api_oip_point(char pointer[256], const char *list, size_t index, const char *inner, const char *name);
+bool api_oip_is_empty_list(const api_body *body, const json_t *json);
+void api_oip_read_inputs(api_body *body, json_t *json);
+
 /* Reads the tree into the state of the body, and into body->draft all fields but the tensors that come as bytes. Faults
  * go to the state. */
 void api_oip_read(api_body *body, json_t *tree);

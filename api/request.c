@@ -50,7 +50,7 @@ static void check_route(api_request *request, const api_head *head) {
         api_oip_not_found(head->path, text, sizeof text);
         refuse(request, API_NOT_FOUND, "%s", text);
     } else if (!request->route ||
-        (request->route->info == API_METRICS && !request->route->computes && !request->service->host.metrics)) {
+               (request->route->info == API_METRICS && !request->route->computes && !request->service->host.metrics)) {
         refuse(request, API_NOT_FOUND,
                "nothing is at %.200s; there are POST /attention and /mha, GET /healthz, /readyz, "
                "/version, /metrics and /openapi.json",

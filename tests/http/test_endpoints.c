@@ -326,7 +326,11 @@ static void test_openapi(void) {
     for (size_t i = 0; i < ENDPOINTS; i++)
         CHECK(json_object_get(json_object_get(paths, endpoints[i].path), i < 2 ? "post" : "get"), "%s is not described",
               endpoints[i].path);
-    CHECK(json_object_size(paths) == ENDPOINTS, "%zu paths", json_object_size(paths));
+    size_t own = 0; /* beside those of the Open Inference Protocol */
+    const char *path;
+    json_t *item;
+    json_object_foreach(paths, path, item) own += strncmp(path, "/v2", 3) != 0;
+    CHECK(own == ENDPOINTS, "%zu paths", own);
     json_decref(json);
     http_free(&reply);
 }
