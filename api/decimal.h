@@ -27,7 +27,7 @@ float api_decimal_round_bf16(api_decimal decimal);
 /* Writes the decimal with the fewest significant digits that reads back as the same value, the closest of those.
  * Any JSON form; value is finite; "0" for zero, "-0.0" for minus zero. No terminator. Returns the length, at most
  * API_DECIMAL_MAX (formatting scratches at most that many bytes). */
-#define API_DECIMAL_MAX 32
+#define API_DECIMAL_MAX 40
 size_t api_decimal_from_float(char text[API_DECIMAL_MAX], float value);
 size_t api_decimal_from_double(char text[API_DECIMAL_MAX], double value);
 /* The same of the finite F16 or BF16 value with these bits: it reads back by rounding to that type. */
