@@ -131,11 +131,15 @@ $(B)/bench/%.o: bench/%.cc
 	$(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
 $(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.a $(B)/core.a
 	$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
-bench-wire: $(B)/bench/wire_bench
-	python3 bench/section.py wire $<
+bench-wire:
+	@sh tools/install-deps.sh bench
+	$(MAKE) $(B)/bench/wire_bench
+	python3 bench/section.py wire $(B)/bench/wire_bench
 $(B)/bench/load: $(B)/bench/serve/load.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $^
-bench-serve: $(B)/attentiond $(B)/bench/load $(VENV)/serve
+bench-serve:
+	@sh tools/install-deps.sh bench
+	$(MAKE) $(B)/attentiond $(B)/bench/load $(VENV)/serve
 	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond $(B)/bench/load
 $(VENV)/serve: bench/serve/requirements.txt
 	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)

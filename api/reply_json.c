@@ -124,7 +124,7 @@ static size_t slice_slot(const nested *t) {
 static char *write_nested(nested *t, attn_pool *pool, char *text) {
     if (t->row == 0) return write_empty_rows(t, text);
     const size_t count = t->rows * t->row, slices = (count + SLICE - 1) / SLICE;
-    if (slices == 1) return write_numbers(t, 0, count, text);
+    if (slices == 1 || !pool) return write_numbers(t, 0, count, text);
     t->slot = slice_slot(t);
     t->text = text;
     attn_pool_for(pool, slices, write_slice, t);
