@@ -7,7 +7,7 @@ ARG BASE=debian:trixie-slim
 FROM ${BASE} AS build
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        gcc libc6-dev make libmicrohttpd-dev libjansson-dev libopenblas-pthread-dev \
+        gcc libc6-dev make libmicrohttpd-dev libjansson-dev zlib1g-dev libzstd-dev libopenblas-pthread-dev \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .

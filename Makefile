@@ -16,7 +16,7 @@ ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fno-math-errno -ffp-contract
   $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS = -pie -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 BLAS ?= -lopenblas
-LIBS = -lmicrohttpd -ljansson $(BLAS) -lm
+LIBS = -lmicrohttpd -ljansson -lz -lzstd $(BLAS) -lm
 
 # ---- core: plain sources once, typed ones for float and for double, kernel rows by architecture ----
 TYPED := $(shell grep -l 'include "\(\.\./\)*real.h"' core/*.c core/kernels/*.c 2>/dev/null)
@@ -73,7 +73,7 @@ $(UNIT): $(B)/tests/%: $(B)/tests/unit/%.o $(SUPPORT_OBJ) $(B)/server.a $(B)/api
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(HTTP): $(B)/tests/http/%: $(B)/tests/http/%.o $(HTTP_OBJ) $(B)/tests/support/check.o
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lm
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
 # every allocation of this program goes through its own counter
 $(B)/tests/test_alloc: ALL_LDFLAGS += -Wl,$(subst $(space),$(comma),$(patsubst %,--wrap=%,malloc calloc realloc \
   aligned_alloc posix_memalign strdup free mmap munmap mremap))
@@ -92,13 +92,16 @@ test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
 
 # The fuzz target is clang's, in a folder of its own; without clang, $(B)/tests/fuzz/replay runs the same files.
 FUZZ := build/fuzz
+VENV := build/venv
 $(B)/tests/fuzz/replay: $(B)/tests/fuzz/fuzz_api.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(B)/tests/fuzz/corpus: $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
 	mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
 $(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ) $(B)/tests/support/check.o
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lm
-$(FUZZ)/fuzz_api: tests/fuzz/fuzz_api.c $(FUZZ)/api.a $(FUZZ)/core.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
+$(B)/tests/fuzz/replay_oip: $(B)/tests/fuzz/fuzz_oip.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/api.a $(FUZZ)/core.a
 	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 fuzz: $(B)/tests/fuzz/corpus
 	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" CFLAGS=-fsanitize=fuzzer-no-link \
@@ -106,6 +109,45 @@ fuzz: $(B)/tests/fuzz/corpus
 	mkdir -p $(FUZZ)/found
 	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
+
+fuzz-oip:
+	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_oip
+	mkdir -p $(FUZZ)/found-oip
+	$(FUZZ)/fuzz_oip -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
+	  -artifact_prefix=$(FUZZ)/found-oip/ $(FUZZ)/found-oip tests/fuzz/oip
+fuzz-safetensors:
+	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_safetensors
+	mkdir -p $(FUZZ)/found-safetensors
+	$(FUZZ)/fuzz_safetensors -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+	  -dict=tests/fuzz/tokens.dict -artifact_prefix=$(FUZZ)/found-safetensors/ $(FUZZ)/found-safetensors tests/fuzz/safetensors
+.PHONY: fuzz-oip fuzz-safetensors
+
+# ---- tests with the clients that people use, from PyPI, in an environment of their own ----
+test-python: $(B)/attentiond
+	ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV)
+.PHONY: test-python
+
+# ---- benches: each writes its section of docs/performance.md; no other build is in it than an optimized one ----
+CXX ?= g++
+$(B)/bench/%.o: bench/%.cc
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
+$(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.a $(B)/core.a
+	$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
+bench-wire:
+	@sh tools/install-deps.sh bench
+	$(MAKE) $(B)/bench/wire_bench
+	python3 bench/section.py wire $(B)/bench/wire_bench
+$(B)/bench/load: $(B)/bench/serve/load.o
+	$(CC) $(ALL_LDFLAGS) -o $@ $^
+bench-serve:
+	@sh tools/install-deps.sh bench
+	$(MAKE) $(B)/attentiond $(B)/bench/load $(VENV)/serve
+	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond $(B)/bench/load
+$(VENV)/serve: bench/serve/requirements.txt
+	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+.PHONY: bench-wire bench-serve
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 .PHONY: bench all test test-setup test-programs unit http test-exhaustive fuzz clean

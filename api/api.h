@@ -43,11 +43,23 @@ typedef struct api_host {
 } api_host;
 enum { API_READY, API_STARTING, API_DRAINING };
 
+/* What requests under /v2 came to, for the extension `statistics` of the Open Inference Protocol: how many, and
+ * nanoseconds of all of them. */
+typedef struct api_tally {
+    atomic_uint_least64_t count, ns;
+} api_tally;
+typedef struct api_statistics {
+    api_tally success, fail, queue, compute_input, compute_infer, compute_output;
+    atomic_uint_least64_t last_inference; /* milliseconds since 1970 */
+} api_statistics;
+enum { API_MODELS = 2 };
+
 typedef struct api_service {
     attn_engine engine;
     size_t max_body;   /* bytes; a longer body is 413 */
     api_budget budget; /* --max-memory */
     api_host host;
+    api_statistics statistics[API_MODELS]; /* of attention, of mha */
 } api_service;
 
 extern const char api_version[];         /* of the program, "1.0.0" */
@@ -61,10 +73,11 @@ typedef struct api_request api_request;
 typedef struct api_head {
     const char *method; /* "POST" */
     const char *path;   /* "/attention", without the query string, as it stood on the wire */
-    /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, accept, content-length.
-     * Several fields of one name come joined by ", ". NULL as a function: no headers. */
+    /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, content-length, accept,
+     * accept-encoding, inference-header-content-length. Several fields of one name come joined by ", ". NULL as a function: no headers. */
     const char *(*header)(void *context, const char *name);
     void *context;
+    const char *query; /* what follows the first '?' of the target, as it stood on the wire; NULL: nothing */
 } api_head;
 
 typedef struct api_header {
@@ -81,21 +94,22 @@ typedef struct api_trace {
     const char *format;  /* "json" */
     const char *code;    /* of the error, or NULL */
     const char *pointer; /* JSON pointer of the error, or NULL */
+    uint64_t body_bytes; /* of the body so far, its content coding undone */
     bool computes;       /* a compute route: its times are meant */
     bool has_problem;    /* the sizes below are known */
     size_t batch, heads, n_q, n_k, d_k, d_v;
     attn_dtype dtype;
-    double flops;        /* done */
+    double flops; /* done */
     api_times times;
 } api_trace;
 
 typedef struct api_response {
     int status;
-    const char *content_type;  /* NULL where there is no body */
-    const char *body;          /* owned by the request */
+    const char *content_type; /* NULL where there is no body */
+    const char *body;         /* owned by the request */
     size_t length;
-    api_header headers[8];     /* Allow, Retry-After, Server-Timing ...; name NULL ends the list */
-    bool close;                /* the connection should end after this reply */
+    api_header headers[8]; /* Allow, Retry-After, Server-Timing ...; name NULL ends the list */
+    bool close;            /* the connection should end after this reply */
 } api_response;
 
 /* Starts a request. Everything that headers alone can tell is checked (method, path, Content-Type, Content-Encoding,
@@ -133,7 +147,12 @@ void api_request_free(api_request *request); /* NULL is allowed */
 const api_response *api_fail(api_request *request, const char *code, const char *detail, unsigned retry_after);
 /* The same without a request: writes the problem document to `body` (truncated never: at most 1024 bytes) and fills
  * `response` from it. */
-void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail, unsigned retry_after);
+void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail,
+                     unsigned retry_after, bool under_v2);
+/* true for a path (or target) at or below /v2, the Open Inference Protocol, whose clients read the member `error`. */
+bool api_under_v2(const char *path);
+/* Seconds that the client itself grants for queueing and computing; 0: no limit. Safe from any thread. */
+double api_timeout_of(const api_request *request);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
 

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Result of reading a decimal as a double: `value` is the double nearest to it (ties to even; infinity beyond range),
  * `residual` the sign of (decimal - value): -1, 0, +1. It is known always where `exact` was asked for; else wherever a
@@ -29,5 +30,8 @@ float api_decimal_round_bf16(api_decimal decimal);
 #define API_DECIMAL_MAX 48
 size_t api_decimal_from_float(char text[API_DECIMAL_MAX], float value);
 size_t api_decimal_from_double(char text[API_DECIMAL_MAX], double value);
+/* The same of the finite F16 or BF16 value with these bits: it reads back by rounding to that type. */
+size_t api_decimal_from_f16(char text[API_DECIMAL_MAX], uint16_t bits);
+size_t api_decimal_from_bf16(char text[API_DECIMAL_MAX], uint16_t bits);
 
 #endif

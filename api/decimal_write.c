@@ -197,3 +197,16 @@ size_t api_decimal_from_double(char text[API_DECIMAL_MAX], double value) {
     const int q = (int)(biased ? biased : 1) - 1075;
     return write_number(text, bits >> 63, shortest_of(c, q, fraction == 0 && biased > 1, API_BINARY64.precision), true);
 }
+
+/* Their intervals scale as a float's do: the significands have fewer bits, the exponents lie within the table. */
+static size_t from_half(char *text, unsigned bits, int fraction_bits, int bias) {
+    const unsigned hidden = 1u << fraction_bits, fraction = bits & (hidden - 1);
+    const unsigned biased = (bits & 0x7FFF) >> fraction_bits;
+    if ((bits & 0x7FFF) == 0) return write_zero(text, bits != 0);
+    const uint64_t c = biased ? fraction | hidden : fraction;
+    const int q = (int)(biased ? biased : 1) - bias - fraction_bits;
+    return write_number(text, bits >> 15, shortest_of(c, q, fraction == 0 && biased > 1, fraction_bits + 1), false);
+}
+
+size_t api_decimal_from_f16(char text[API_DECIMAL_MAX], uint16_t bits) { return from_half(text, bits, 10, 15); }
+size_t api_decimal_from_bf16(char text[API_DECIMAL_MAX], uint16_t bits) { return from_half(text, bits, 7, 127); }

@@ -215,10 +215,11 @@ static bool dtype_fits(api_elements elements, api_dtype dtype) {
     }
 }
 
+static const char *const fitting_dtypes[] = {[API_REALS] = "F64, F32, F16, BF16",
+                                             [API_MASK] = "BOOL, F64, F32, F16, BF16, I64, I32",
+                                             [API_INTEGERS] = "I64, I32"};
+
 static void object_read_dtype(object *o, api_elements elements) {
-    static const char *const wanted[] = {[API_REALS] = "F64, F32, F16, BF16",
-                                         [API_MASK] = "BOOL, F64, F32, F16, BF16, I64, I32",
-                                         [API_INTEGERS] = "I64, I32"};
     const json_t *json = o->slots[DTYPE].json;
     if (!json) return;
     if (!json_is_string(json)) {
@@ -227,7 +228,7 @@ static void object_read_dtype(object *o, api_elements elements) {
     }
     o->dtype = api_dtype_of_name(json_string_value(json));
     if (!dtype_fits(elements, o->dtype))
-        object_fault(o, DTYPE, API_OUT_OF_RANGE, "expected a dtype of %s, got \"%.40s\"", wanted[elements],
+        object_fault(o, DTYPE, API_OUT_OF_RANGE, "expected a dtype of %s, got \"%.40s\"", fitting_dtypes[elements],
                      json_string_value(json));
 }
 
@@ -240,7 +241,9 @@ static void object_take_data(object *o, api_elements elements) {
         o->ok = false;
         return;
     }
-    if (value->rank != 1)
+    const bool nested = o->form->any_data_shape && value->rank == t->rank &&
+                        memcmp(value->shape, t->shape, t->rank * sizeof *t->shape) == 0;
+    if (value->rank != 1 && !nested)
         object_fault(o, DATA, API_WRONG_TYPE, "expected a flat list of numbers, got nested arrays");
     else if (o->ok && value->count != t->count) {
         char shape[API_SHAPE_TEXT];
@@ -306,13 +309,31 @@ static void read_nested(api_form *form, api_value *value, api_elements elements,
         t->ok = true;
 }
 
+/* ---- bytes with their shape ------------------------------------------------------------------------------------- */
+
+static void read_bytes(api_form *form, api_value *value, api_elements elements, api_tensor *t) {
+    snprintf(t->prefix, sizeof t->prefix, "/%s", api_fields[t->field].name);
+    if (!dtype_fits(elements, value->dtype)) {
+        api_form_fault(form, t->field, API_OUT_OF_RANGE, "%s: expected a dtype of %s, got %s",
+                       api_fields[t->field].name, fitting_dtypes[elements], api_dtype_name(value->dtype));
+        return;
+    }
+    if (!take(form, value, elements, value->dtype, t)) return;
+    t->rank = value->rank;
+    t->count = value->count / api_dtype_size(value->dtype);
+    memcpy(t->shape, value->shape, sizeof t->shape);
+    t->ok = true;
+}
+
 void api_form_tensor(api_form *form, api_field field, api_elements elements, api_tensor *tensor) {
     json_t *json = form->slots[field].json;
     *tensor = (api_tensor){.field = field, .given = json != NULL, .finite = true};
     if (!json) return;
     snprintf(tensor->prefix, sizeof tensor->prefix, "/%s", api_fields[field].name);
     api_value *value = api_form_value(form, json);
-    if (value && value->rank > 0 && value->type != API_ELEMENT_BYTES)
+    if (value && value->dtype != API_DTYPE_NONE)
+        read_bytes(form, value, elements, tensor);
+    else if (value && value->rank > 0 && value->type != API_ELEMENT_BYTES)
         read_nested(form, value, elements, tensor);
     else if (json_is_object(json))
         read_object(form, json, elements, tensor);

@@ -45,6 +45,7 @@ typedef enum api_endpoint { API_ATTENTION = 1, API_MHA = 2 } api_endpoint;
     ROW(TOKENS, "tokens", API_ATTENTION | API_MHA)                 \
     ROW(KEY_TOKENS, "key_tokens", API_ATTENTION | API_MHA)         \
     ROW(DTYPE, "dtype", API_ATTENTION | API_MHA)                   \
+    ROW(REPLY_DTYPE, "reply_dtype", API_ATTENTION | API_MHA)       \
     ROW(FORMAT, "format", API_ATTENTION | API_MHA)
 
 typedef enum api_field {

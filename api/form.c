@@ -62,6 +62,7 @@ api_value *api_form_value(const api_form *form, const json_t *json) {
 
 const char *api_form_kind(const api_form *form, const json_t *json) {
     const api_value *value = api_form_value(form, json);
+    if (value && value->dtype != API_DTYPE_NONE) return "a tensor";
     if (value) return value->type == API_ELEMENT_BYTES ? "a string" : value->rank == 0 ? "a number" : "an array";
     switch (json_typeof(json)) {
     case JSON_OBJECT: return "an object";
@@ -77,6 +78,11 @@ const char *api_form_kind(const api_form *form, const json_t *json) {
 bool api_form_bool(api_form *form, api_field field, bool *result) {
     const json_t *json = form->slots[field].json;
     if (!json) return false;
+    const api_value *value = api_form_value(form, json);
+    if (value && value->rank == 0 && value->dtype == API_BOOL && *(const uint8_t *)value->data <= 1) {
+        *result = *(const uint8_t *)value->data;
+        return true;
+    }
     if (!json_is_boolean(json)) {
         api_form_wrong_type(form, field, "true or false");
         return false;
@@ -90,7 +96,7 @@ static const api_value *bare_number(api_form *form, api_field field, const char 
     const json_t *json = form->slots[field].json;
     const api_value *value = json ? api_form_value(form, json) : NULL;
     if (!json) return NULL;
-    if (!value || value->rank != 0 || value->type != API_ELEMENT_NUMBER) {
+    if (!value || !api_is_bare_number(value)) {
         api_form_wrong_type(form, field, wanted);
         return NULL;
     }

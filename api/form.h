@@ -21,6 +21,10 @@ typedef struct api_form {
     api_error *error; /* first error of the request */
     bool broken;      /* an error was met that leaves the problem without a meaning (an unknown field alone does not) */
     attn_dtype dtype; /* the compute type */
+    /* what a format of bodies asks for besides the fields: */
+    bool any_data_shape; /* "data" of a tensor may be nested as its shape is */
+    bool always_output;  /* `output` is returned whatever `return` names */
+    unsigned only_names; /* bits of the names that are returned, whatever was asked; 0: those that were */
     api_slot slots[API_FIELD_COUNT];
 } api_form;
 

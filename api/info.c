@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request.h"
+#include "oip.h"
 #include "text.h"
 
 const char api_version[] = ATTENTIOND_VERSION;
@@ -73,5 +73,6 @@ void api_info_answer(api_request *request) {
     case API_VERSION: answer_version(request); break;
     case API_METRICS: answer_metrics(request); break;
     case API_OPENAPI: body(request, (const char *)api_openapi_json, api_openapi_json_length); break;
+    default: api_oip_answer(request); break;
     }
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "reply_round.h"
 #include "reply_writer.h"
 
 /* ---- numbers that are not finite at blocked keys ---------------------------------------------------------------- */
@@ -125,7 +126,7 @@ static void list_outputs(api_job *job) {
         o->name = (api_name)name;
         o->shape = shape_of_name(job, o->name);
         o->count = count_of(o->shape);
-        job->result_bytes = api_add_sizes(job->result_bytes, api_times_sizes(o->count, attn_sizeof(job->form.dtype)));
+        job->result_bytes = api_add_sizes(job->result_bytes, api_times_sizes(o->count, api_reply_element(job)));
     }
 }
 
@@ -246,7 +247,7 @@ bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *can
     const bool mha = job->form.endpoint == API_MHA;
     const attn_problem *p = &job->mha.attention;
     api_memory *memory = job->form.memory;
-    const size_t size = attn_sizeof(job->form.dtype);
+    const size_t size = api_reply_element(job);
     bool enough = true;
     for (size_t i = 0; enough && i < job->output_count; i++) {
         job->outputs[i].data = get(memory, job->outputs[i].count * size);

@@ -9,11 +9,13 @@ typedef struct api_output {
     api_name name;
     api_shape shape;
     size_t count; /* SIZE_MAX: more than fits */
-    void *data;   /* row-major, of the compute type */
+    void *data;   /* row-major, of the compute type; before it is written rounded to options.reply_dtype in place */
 } api_output;
 
 typedef struct api_job {
     api_form form;
+    const struct api_reply_format *reply; /* how the outputs will be written */
+    void *reply_state;                    /* the reply format's own */
     api_options options;
     api_axes axes;
     api_tensor k, v;              /* of /attention: they may hold anything at keys that are blocked for every query */

@@ -43,7 +43,7 @@ struct api_chunk {
 };
 #define CHUNK_HEADER ((sizeof(struct api_chunk) + ALIGN_SMALL - 1) & ~(ALIGN_SMALL - 1))
 
-static bool charge(api_memory *memory, size_t bytes) {
+bool api_charge(api_memory *memory, size_t bytes) {
     api_budget *budget = memory->budget;
     if (budget) {
         const size_t before = atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
@@ -58,7 +58,7 @@ static bool charge(api_memory *memory, size_t bytes) {
     return true;
 }
 
-static void discharge(api_memory *memory, size_t bytes) {
+void api_discharge(api_memory *memory, size_t bytes) {
     if (memory->budget) atomic_fetch_sub_explicit(&memory->budget->used, bytes, memory_order_relaxed);
     memory->held -= bytes;
 }
@@ -118,15 +118,15 @@ void api_memory_deinit(api_memory *memory) {
         ASAN_UNPOISON_MEMORY_REGION(chunk, chunk->bytes);
         free(chunk);
     }
-    discharge(memory, memory->held);
+    api_discharge(memory, memory->held);
     *memory = (api_memory){.budget = memory->budget, .over_budget = memory->over_budget};
 }
 
 static struct api_chunk *new_chunk(api_memory *memory, size_t bytes) {
-    if (!charge(memory, bytes)) return NULL;
+    if (!api_charge(memory, bytes)) return NULL;
     struct api_chunk *chunk = malloc(bytes);
     if (!chunk) {
-        discharge(memory, bytes);
+        api_discharge(memory, bytes);
         return NULL;
     }
     *chunk = (struct api_chunk){.next = memory->chunks, .bytes = bytes, .used = CHUNK_HEADER};
@@ -152,10 +152,10 @@ void *api_small(api_memory *memory, size_t size) {
 
 void *api_large(api_memory *memory, size_t size) {
     const size_t bytes = block_bytes(size);
-    if (!bytes || !charge(memory, bytes)) return NULL;
+    if (!bytes || !api_charge(memory, bytes)) return NULL;
     api_block *block = block_get(bytes);
     if (!block) {
-        discharge(memory, bytes);
+        api_discharge(memory, bytes);
         return NULL;
     }
     block->bytes = bytes;
@@ -166,13 +166,13 @@ void *api_large(api_memory *memory, size_t size) {
 /* Both sizes are mapped ones. */
 static void *remap(api_memory *memory, api_block *block, size_t bytes) {
     const size_t before = block->bytes;
-    if (bytes > before && !charge(memory, bytes - before)) return NULL;
+    if (bytes > before && !api_charge(memory, bytes - before)) return NULL;
     void *map = mremap(block, before, bytes, MREMAP_MAYMOVE);
     if (map == MAP_FAILED) {
-        if (bytes > before) discharge(memory, bytes - before);
+        if (bytes > before) api_discharge(memory, bytes - before);
         return NULL;
     }
-    if (bytes < before) discharge(memory, before - bytes);
+    if (bytes < before) api_discharge(memory, before - bytes);
     api_block *moved = map;
     moved->bytes = bytes;
     if (moved->next) moved->next->previous = moved;
@@ -209,6 +209,6 @@ void api_release(api_memory *memory, void *piece) {
     if (!piece) return;
     api_block *block = block_of(piece);
     unlink_block(memory, block);
-    discharge(memory, block->bytes);
+    api_discharge(memory, block->bytes);
     block_put(block);
 }

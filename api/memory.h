@@ -34,4 +34,8 @@ void *api_resize(api_memory *memory, void *piece, size_t size);
 size_t api_grown_size(size_t size, size_t wanted);
 void api_release(api_memory *memory, void *piece); /* a large piece; NULL is allowed */
 
+/* Charges and discharges bytes that a library holds by itself for the request. false: over budget. */
+bool api_charge(api_memory *memory, size_t bytes);
+void api_discharge(api_memory *memory, size_t bytes);
+
 #endif

@@ -48,22 +48,40 @@ bool api_reads_type(const char *content_type) {
            strncasecmp(type.start + type.length - 5, "+json", 5) == 0 && !memchr(type.start, ',', type.length);
 }
 
-bool api_reads_encoding(const char *content_encoding) {
+bool api_is_type(const char *content_type, const char *wanted) {
+    span rest = {content_type, content_type ? strlen(content_type) : 0};
+    return is(next(&rest, ';'), wanted);
+}
+
+/* API_CODING_COUNT: not one of ours. x-gzip is an old name of gzip (RFC 9110, section 8.4.1.3). */
+static api_coding coding_of(span name) {
+    if (is(name, "x-gzip")) return API_GZIP;
+    size_t coding = API_IDENTITY;
+    while (coding < API_CODING_COUNT && !is(name, api_coding_names[coding])) coding++;
+    return (api_coding)coding;
+}
+
+bool api_content_coding(const char *content_encoding, api_coding *coding) {
+    *coding = API_IDENTITY;
     if (!content_encoding) return true;
     span rest = {content_encoding, strlen(content_encoding)};
     while (rest.length) {
-        const span coding = next(&rest, ',');
-        if (coding.length && !is(coding, "identity")) return false;
+        const span name = next(&rest, ',');
+        if (name.length == 0 || is(name, "identity")) continue;
+        if (*coding != API_IDENTITY) return false;
+        *coding = coding_of(name);
+        if (*coding == API_CODING_COUNT) return false;
     }
     return true;
 }
 
-/* q=0, q=0.000 */
-static bool is_zero_quality(span value) {
-    if (value.length == 0 || value.start[0] != '0') return false;
-    for (size_t i = 1; i < value.length; i++)
-        if (value.start[i] != '0' && !(i == 1 && value.start[i] == '.')) return false;
-    return true;
+/* 0 to 1000; what is no quality counts as none given */
+static int thousandths(span value) {
+    if (value.length == 0 || value.start[0] != '0') return 1000;
+    int sum = 0, unit = 100;
+    for (size_t i = 2; i < value.length && value.start[i] >= '0' && value.start[i] <= '9'; i++, unit /= 10)
+        sum += unit * (value.start[i] - '0');
+    return sum;
 }
 
 /* How closely a media range matches: 3 type/subtype, 2 type/any, 1 anything, 0 not at all. */
@@ -75,28 +93,81 @@ static int closeness(span range, const char *type, const char *subtype) {
     return is(right, "*") ? 2 : is(right, subtype) ? 3 : 0;
 }
 
-bool api_accepts(const char *accept, const char *type, const char *subtype) {
-    if (!accept) return true;
-    span rest = {accept, strlen(accept)};
-    int best = 0;
-    bool admitted = false, any = false;
+api_acceptance api_acceptance_of(const char *accept, const char *type, const char *subtype) {
+    span rest = {accept, accept ? strlen(accept) : 0};
+    api_acceptance best = {0, 0};
+    bool any = false;
     while (rest.length) {
         span element = next(&rest, ',');
         if (element.length == 0) continue;
         any = true;
         const int close = closeness(next(&element, ';'), type, subtype);
-        bool excluded = false;
+        int quality = 1000;
         while (element.length) {
             span value = next(&element, ';');
-            const span name = next(&value, '=');
-            if (is(name, "q")) excluded = is_zero_quality(trim(value));
+            if (is(next(&value, '='), "q")) quality = thousandths(trim(value));
         }
-        if (close > best) {
-            best = close;
-            admitted = !excluded;
-        } else if (close && close == best) {
-            admitted |= !excluded; /* application/json;v=1;q=0, application/json: one of them admits */
-        }
+        /* application/json;v=1;q=0, application/json: of equally close ones the best counts */
+        if (close > best.closeness || (close && close == best.closeness && quality > best.quality))
+            best = (api_acceptance){quality, close};
     }
-    return !any || admitted;
+    return any ? best : (api_acceptance){1000, 0};
+}
+
+bool api_accepts(const char *accept, const char *type, const char *subtype) {
+    return api_acceptance_of(accept, type, subtype).quality > 0;
+}
+
+/* ---- Accept-Encoding -------------------------------------------------------------------------------------------- */
+
+enum { UNNAMED = -1 };
+
+/* what a header says of each coding: its quality in thousandths, or UNNAMED */
+typedef struct qualities {
+    int of[API_CODING_COUNT], others; /* others: of "*" */
+} qualities;
+
+static qualities read_qualities(const char *accept_encoding) {
+    qualities q = {.others = UNNAMED};
+    for (size_t i = 0; i < API_CODING_COUNT; i++) q.of[i] = UNNAMED;
+    span rest = {accept_encoding, accept_encoding ? strlen(accept_encoding) : 0};
+    while (rest.length) {
+        span element = next(&rest, ',');
+        const span name = next(&element, ';');
+        const api_coding coding = coding_of(name);
+        int quality = 1000;
+        while (element.length) {
+            span value = next(&element, ';');
+            if (is(next(&value, '='), "q")) quality = thousandths(trim(value));
+        }
+        if (is(name, "*"))
+            q.others = quality;
+        else if (coding != API_CODING_COUNT)
+            q.of[coding] = quality;
+    }
+    return q;
+}
+
+api_coding_choice api_choose_coding(const char *accept_encoding) {
+    /* equal ones in the order of their speed; zstd must be named, as "*" often means whatever was known long ago */
+    static const api_coding order[] = {API_ZSTD, API_GZIP, API_DEFLATE};
+    const qualities q = read_qualities(accept_encoding);
+    const int others = q.others == UNNAMED ? 0 : q.others;
+    const int identity = q.of[API_IDENTITY] != UNNAMED ? q.of[API_IDENTITY] : q.others;
+    api_coding_choice choice = {API_IDENTITY, identity != 0};
+    int best = identity > 0 ? identity - 1 : 0; /* a coding that is as welcome as identity is used */
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const int quality = q.of[order[i]] != UNNAMED ? q.of[order[i]] : order[i] == API_ZSTD ? 0 : others;
+        if (quality <= best) continue;
+        best = quality;
+        choice.coding = order[i];
+    }
+    return choice;
+}
+
+api_coding_choice api_choose_coding_of_client(const char *accept_encoding) {
+    const qualities q = read_qualities(accept_encoding);
+    const bool gzip = q.of[API_GZIP] > 0, deflate = q.of[API_DEFLATE] > 0;
+    const api_coding coding = gzip == deflate ? API_IDENTITY : gzip ? API_GZIP : API_DEFLATE;
+    return (api_coding_choice){coding, true};
 }

@@ -51,6 +51,7 @@ static void read_return(api_form *form, api_options *options) {
     else if (api_form_strings(form, API_FIELD_RETURN, read_name, &options->names, &count) && count == 0)
         api_form_fault(form, API_FIELD_RETURN, API_OUT_OF_RANGE,
                        "return: expected at least one name, got an empty list");
+    if (form->always_output) options->names |= 1u << API_NAME_OUTPUT;
     read_return_weights(form, options);
     api_form_bool(form, API_FIELD_TRACE, &options->trace);
 }
@@ -128,9 +129,11 @@ static void check_bias(api_form *form, const api_tensor *bias) {
 }
 
 void api_options_parse(api_form *form, api_options *options) {
-    static const char *const formats[] = {"nested", "flat", "base64"};
+    static const char *const formats[] = {"nested", "flat", "base64"}, *const dtypes[] = {"F64", "F32", "F16", "BF16"};
     size_t choice;
-    *options = (api_options){0};
+    *options = (api_options){.reply_dtype = form->dtype == ATTN_F64 ? API_F64 : API_F32};
+    if (api_form_choice(form, API_FIELD_REPLY_DTYPE, dtypes, 4, &choice))
+        options->reply_dtype = (api_dtype)(API_F64 + choice);
     if (api_form_choice(form, API_FIELD_FORMAT, formats, 3, &choice)) options->format = (api_format)choice;
     read_return(form, options);
     api_form_bool(form, API_FIELD_CAUSAL, &options->causal);
@@ -292,6 +295,7 @@ static double scale_of(const api_options *options, size_t d_k) {
 void api_options_apply(api_form *form, api_options *options, api_axes axes, attn_problem *problem) {
     const size_t n_k = problem->n_past + problem->n_new;
     if (options->trace) options->names |= traced_names(form, options);
+    if (form->only_names) options->names = form->only_names;
     problem->causal = options->causal;
     problem->softcap = options->softcap;
     problem->scale = scale_of(options, problem->d_k);

@@ -8,9 +8,10 @@ typedef enum api_format { API_NESTED, API_FLAT, API_BASE64 } api_format;
 
 typedef struct api_options {
     api_format format;
-    unsigned names; /* bit 1 << api_name for each that was asked for */
-    bool trace;     /* the names that apply are added once the problem is known */
-    bool average;   /* weights are averaged over the heads */
+    api_dtype reply_dtype; /* F64, F32, F16 or BF16 */
+    unsigned names;        /* bit 1 << api_name for each that was asked for */
+    bool trace;            /* the names that apply are added once the problem is known */
+    bool average;          /* weights are averaged over the heads */
     bool causal;
     double softcap;
     double scale; /* where scale_form is SCALE_NUMBER */

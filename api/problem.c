@@ -8,8 +8,17 @@
 enum { CLOSING = 4 }; /* bytes that are kept free for what ends the document */
 enum { RETRY = 16 };  /* bytes at the end of the body's buffer that hold Retry-After */
 
+/* Adds a member that is cut where it would leave less than `spare` bytes free. */
+static void add_cut(api_short_text *text, const char *member, const char *string, size_t spare) {
+    api_text_add(text, member);
+    text->capacity -= spare;
+    api_text_add_string(text, string);
+    text->capacity += spare;
+    text->full = false;
+}
+
 /* Writes the document, without a terminator; returns its length. */
-static size_t write_document(const api_error *error, char *body, size_t capacity) {
+static size_t write_document(const api_error *error, char *body, size_t capacity, bool under_v2) {
     const api_code_info *info = &api_codes[error->code];
     api_short_text text;
     api_text_init(&text, body, capacity - CLOSING);
@@ -23,8 +32,9 @@ static size_t write_document(const api_error *error, char *body, size_t capacity
         api_text_add(&text, ",\"pointer\":");
         api_text_add_string(&text, error->pointer);
     }
-    api_text_add(&text, ",\"detail\":");
-    api_text_add_string(&text, error->detail);
+    const size_t room = text.capacity - text.length; /* for the detail, once or twice */
+    add_cut(&text, ",\"detail\":", error->detail, under_v2 ? room / 2 : 0);
+    if (under_v2) add_cut(&text, ",\"error\":", error->detail, 0);
     memcpy(body + text.length, "}\n", 2);
     return text.length + 2;
 }
@@ -51,21 +61,21 @@ static void decorate(api_response *response, api_code code, unsigned retry_after
     api_response_header(response, "Retry-After", retry);
 }
 
-void api_problem_response(const api_error *error, api_response *response, char *body, size_t capacity) {
+void api_problem_response(const api_error *error, api_response *response, char *body, size_t capacity, bool under_v2) {
     const size_t room = capacity - RETRY;
     *response = (api_response){.status = api_codes[error->code].status,
                                .content_type = "application/problem+json",
                                .body = body,
-                               .length = write_document(error, body, room)};
+                               .length = write_document(error, body, room, under_v2)};
     decorate(response, error->code, error->retry_after, body + room, RETRY);
 }
 
 void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail,
-                     unsigned retry_after) {
+                     unsigned retry_after, bool under_v2) {
     api_error error = {0};
     api_error_set(&error, api_code_of(code), API_PLACE_LAST, NULL, "%s", detail);
     error.retry_after = retry_after;
-    api_problem_response(&error, response, body, 1024);
+    api_problem_response(&error, response, body, 1024, under_v2);
 }
 
 const api_response *api_out_of_memory(void) {

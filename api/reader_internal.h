@@ -4,6 +4,7 @@
  * reader_token.c    strings, numbers and words, each of which may be cut anywhere by the end of a chunk
  * reader_tensor.c   arrays of numbers and booleans on their way into memory
  * reader_skeleton.c the text left for jansson
+ * reader_values.c   values that come from elsewhere
  */
 #ifndef API_READER_INTERNAL_H
 #define API_READER_INTERNAL_H
@@ -24,6 +25,7 @@ typedef enum api_storage {
 struct api_value_state {
     api_storage storage;
     size_t capacity; /* bytes of data */
+    bool borrowed;   /* data is no piece of its own: it can't be resized */
     /* Elements whose decimal is not the double, where it matters (decimal.h): index * 2 + (residual > 0), ascending */
     uint64_t *residuals;
     size_t residual_count, residual_capacity;
@@ -229,6 +231,8 @@ void api_take_no_memory(const api_reader *reader, api_error *error);
 api_code api_integer_fault(api_decimal decimal, api_dtype declared, const char **why);
 void api_mask_error(const api_value *value, const char *prefix, size_t index, double number, api_error *error);
 
+/* One element of the bytes of a tensor, exactly. */
+api_decimal api_bytes_element(const uint8_t *bytes, api_dtype dtype);
 void *api_bytes_to_reals(api_reader *reader, api_value *value, attn_dtype compute, api_dtype declared,
                          const char *prefix, bool *finite, api_error *error);
 uint8_t *api_bytes_to_mask(api_reader *reader, api_value *value, api_dtype declared, const char *prefix,

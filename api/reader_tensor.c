@@ -21,18 +21,20 @@ void *api_value_reserve(api_reader *reader, api_value *value, size_t bytes) {
     struct api_value_state *state = value->state;
     if (value->data && bytes <= state->capacity) return value->data;
     const size_t room = api_grown_size(state->capacity, bytes);
-    void *data = api_resize(reader->memory, value->data, room);
+    void *data = api_resize(reader->memory, state->borrowed ? NULL : value->data, room);
     if (!data) {
         api_reader_exhaust(reader);
         return NULL;
     }
+    if (state->borrowed) memcpy(data, value->data, state->capacity);
+    state->borrowed = false;
     value->data = data;
     state->capacity = room;
     return data;
 }
 
 void api_value_shrink(api_reader *reader, api_value *value, size_t bytes) {
-    if (value->state->capacity - bytes < 4096) return;
+    if (value->state->borrowed || value->state->capacity - bytes < 4096) return;
     void *data = api_resize(reader->memory, value->data, bytes);
     if (!data) return; /* a smaller piece cannot be had: the larger one does */
     value->data = data;

@@ -7,10 +7,13 @@
 #include <time.h>
 
 #include "negotiation.h"
+#include "oip.h"
 #include "reply_writer.h"
 #include "text.h"
 
-static double now(void) {
+#define SAFETENSORS "application/vnd.safetensors"
+
+double api_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -42,8 +45,12 @@ static uint64_t content_length(const char *value) {
 static void check_route(api_request *request, const api_head *head) {
     const bool everything = request->method == API_OPTIONS && strcmp(head->path, "*") == 0;
     if (everything) return;
-    if (!request->route ||
-        (request->route->info == API_METRICS && !request->route->computes && !request->service->host.metrics)) {
+    if (!request->route && request->under_v2) {
+        char text[512];
+        api_oip_not_found(head->path, text, sizeof text);
+        refuse(request, API_NOT_FOUND, "%s", text);
+    } else if (!request->route ||
+               (request->route->info == API_METRICS && !request->route->computes && !request->service->host.metrics)) {
         refuse(request, API_NOT_FOUND,
                "nothing is at %.200s; there are POST /attention and /mha, GET /healthz, /readyz, "
                "/version, /metrics and /openapi.json",
@@ -59,29 +66,70 @@ static const char *header_of(const api_head *head, const char *name) {
     return head->header ? head->header(head->context, name) : NULL;
 }
 
+/* What reads a Content-Type; NULL: nothing does. */
+static const api_body_format *body_format(const char *type) {
+    if (api_is_type(type, SAFETENSORS)) return &api_safetensors_body;
+    return api_reads_type(type) ? &api_json_body : NULL;
+}
+
+/* The reply is in the format that Accept prefers: by quality, then by how closely it is named, then that of the body.
+ * Who sends JSON gets safetensors only by name. NULL: neither will do. */
+static const api_reply_format *reply_format(const api_request *request, const char *accept) {
+    const bool same = request->body.format == &api_safetensors_body;
+    const api_acceptance json = api_acceptance_of(accept, "application", "json");
+    api_acceptance binary = api_acceptance_of(accept, "application", "vnd.safetensors");
+    if (!same && binary.closeness < 3) binary.quality = 0;
+    if (json.quality == 0 && binary.quality == 0) return NULL;
+    const int by_quality = binary.quality - json.quality, by_closeness = binary.closeness - json.closeness;
+    const bool is_binary = by_quality ? by_quality > 0 : by_closeness ? by_closeness > 0 : same;
+    return is_binary ? &api_safetensors_reply : &api_json_reply;
+}
+
 static void check_compute_headers(api_request *request, const api_head *head, uint64_t length) {
     const char *type = header_of(head, "content-type"), *encoding = header_of(head, "content-encoding");
     const api_host *host = &request->service->host;
     if (length > request->service->max_body) {
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, Content-Length says %llu",
                request->service->max_body, (unsigned long long)length);
-    } else if (!api_reads_type(type)) {
-        refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected Content-Type: application/json, got %.100s", type);
-    } else if (!api_reads_encoding(encoding)) {
-        request->accept_encoding = "identity";
-        refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected no Content-Encoding, got %.100s", encoding);
+    } else if (!(request->body.format = request->under_v2 ? &api_oip_body : body_format(type))) {
+        refuse(request, API_UNSUPPORTED_MEDIA_TYPE,
+               "expected Content-Type: application/json or " SAFETENSORS ", got %.100s", type);
+    } else if (!api_content_coding(encoding, &request->coding)) {
+        request->accept_encoding = api_codings_read;
+        refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "expected one of the codings %s, got Content-Encoding: %.100s",
+               api_codings_read, encoding);
     } else if (host->readiness && host->readiness(host->context) == API_STARTING) {
         refuse(request, API_NOT_READY, "the service is starting");
     }
 }
 
-static void begin_body(api_request *request, uint64_t length) {
-    request->reader = api_reader_new(&request->memory, length);
-    if (request->reader) return;
+static void begin_body(api_request *request, uint64_t length, const char *query) {
+    api_body *body = &request->body;
+    body->memory = &request->memory;
+    body->endpoint = request->route->endpoint;
+    body->expected = request->coding == API_IDENTITY ? length : 0;
+    request->trace.format = body->format->name;
+    char *copy = query ? api_small(&request->memory, strlen(query) + 1) : NULL;
+    if (copy) body->query = strcpy(copy, query);
+    if ((copy || !query) && api_coding_begin(request) && body->format->open(body)) return;
+    body->reader = NULL;
     if (request->memory.over_budget)
         refuse(request, API_OVERLOADED, "the memory for requests in flight is full");
     else
         refuse(request, API_OUT_OF_MEMORY, "an allocation failed");
+}
+
+/* How the reply may be coded. */
+static void check_codings(api_request *request, const api_head *head) {
+    const char *accept = header_of(head, "accept-encoding");
+    const bool info_of_v2 = request->under_v2 && request->route->info != API_OIP_INFER;
+    request->varies = !info_of_v2;
+    request->accepts = info_of_v2          ? (api_coding_choice){API_IDENTITY, true}
+                       : request->under_v2 ? api_choose_coding_of_client(accept)
+                                           : api_choose_coding(accept);
+    if (request->accepts.coding == API_IDENTITY && !request->accepts.plain)
+        refuse(request, API_NOT_ACCEPTABLE, "a reply is coded as %s, all of which Accept-Encoding: %.200s leaves out",
+               api_codings_read, accept);
 }
 
 api_request *api_begin(api_service *service, const api_head *head) {
@@ -90,6 +138,7 @@ api_request *api_begin(api_service *service, const api_head *head) {
     memset(request, 0, sizeof *request);
     request->service = service;
     request->route = api_route_find(head->path);
+    request->under_v2 = api_under_v2(head->path);
     request->method = api_method_of(head->method);
     request->trace.route = request->route ? request->route->path : "unmatched";
     request->trace.format = "json";
@@ -98,14 +147,19 @@ api_request *api_begin(api_service *service, const api_head *head) {
     if (request->refused || !request->route) return request;
     const bool computes = request->route->computes && request->method == API_POST;
     const uint64_t length = content_length(header_of(head, "content-length"));
+    request->body.inference_header = header_of(head, "inference-header-content-length");
     const char *accept = header_of(head, "accept");
     request->trace.computes = computes;
     if (computes) check_compute_headers(request, head, length);
-    if (!request->refused && request->method != API_OPTIONS &&
+    if (computes && !request->refused && !request->under_v2 && !(request->reply = reply_format(request, accept)))
+        refuse(request, API_NOT_ACCEPTABLE,
+               "the reply is application/json or " SAFETENSORS ", both of which Accept: %.200s leaves out", accept);
+    if (!computes && !request->refused && request->method != API_OPTIONS && !request->under_v2 &&
         !api_accepts(accept, request->route->type, request->route->subtype))
         refuse(request, API_NOT_ACCEPTABLE, "the reply is %s/%s, which Accept: %.200s leaves out", request->route->type,
                request->route->subtype, accept);
-    if (computes && !request->refused) begin_body(request, length);
+    if (!request->refused && request->method != API_OPTIONS) check_codings(request, head);
+    if (computes && !request->refused) begin_body(request, length, head->query);
     return request;
 }
 
@@ -137,7 +191,9 @@ static void set_timing(api_request *request) {
 }
 
 static const api_response *respond_error(api_request *request) {
-    api_problem_response(&request->error, &request->response, request->problem, API_PROBLEM_TEXT);
+    api_problem_response(&request->error, &request->response, request->problem, API_PROBLEM_TEXT, request->under_v2);
+    if (request->under_v2 && request->prepared && request->error.code == API_BAD_REQUEST)
+        request->response.close = false; /* a fault of the protocol in a body that was read: the framing is whole */
     if (request->allow) api_response_header(&request->response, "Allow", request->allow);
     if (request->accept_encoding) api_response_header(&request->response, "Accept-Encoding", request->accept_encoding);
     request->trace.code = api_codes[request->error.code].code;
@@ -167,20 +223,31 @@ static const api_response *respond_options(api_request *request) {
 
 /* ---- body and answer -------------------------------------------------------------------------------------------- */
 
+void api_request_drop_body(api_request *request) {
+    request->body.reader = NULL;
+    api_decoder_free(request->decoder);
+    request->decoder = NULL;
+    api_memory_deinit(&request->memory);
+}
+
 bool api_push(api_request *request, const void *bytes, size_t length) {
     request->received += length;
     if (request->refused) return request->error.code != API_BODY_TOO_LARGE;
     if (request->received > request->service->max_body) {
         refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes", request->service->max_body);
-        request->reader = NULL;
-        api_memory_deinit(&request->memory);
+        api_request_drop_body(request);
         return false;
     }
-    if (!request->reader) return true;
-    const double start = now();
-    api_reader_push(request->reader, bytes, length);
-    request->trace.times.decode += now() - start;
-    return true;
+    if (!request->body.reader) return true;
+    const double start = api_now();
+    bool more = true;
+    if (request->decoder)
+        more = api_coding_push(request, bytes, length);
+    else
+        request->body.format->push(&request->body, bytes, length);
+    request->trace.body_bytes = request->decoder ? request->decoder->length : request->received;
+    request->trace.times.decode += api_now() - start;
+    return more;
 }
 
 static void fill_trace(api_request *request) {
@@ -207,22 +274,26 @@ static void say_never_fits(api_request *request) {
 
 /* Ends the body and checks it, once. */
 static void prepare(api_request *request) {
-    if (request->prepared || request->refused || !request->reader) return;
-    const double start = now();
+    if (request->prepared || request->refused || !request->body.reader) return;
+    const double start = api_now();
     request->prepared = true;
-    request->root = api_reader_finish(request->reader, &request->error);
+    if (!api_coding_finish(request)) return;
+    request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) {
+        request->job.reply = request->reply;
         request->job.form = (api_form){.endpoint = request->route->endpoint,
                                        .memory = &request->memory,
-                                       .reader = request->reader,
+                                       .reader = request->body.reader,
                                        .error = &request->error};
+        if (request->under_v2) api_oip_prepare(request);
         request->ready = api_job_prepare(&request->job, request->root, &request->service->engine);
+        if (request->under_v2) api_oip_locate(request->body.state, &request->error);
     }
     if (request->ready)
         fill_trace(request);
     else
         say_never_fits(request);
-    request->trace.times.decode += now() - start;
+    request->trace.times.decode += api_now() - start;
 }
 
 /* Rough costs of one thread: they only decide where the work is done and in what order. */
@@ -237,6 +308,7 @@ double api_work(api_request *request) {
 
 /* an error where the host wants the work to end */
 static bool is_cancelled(api_request *request) {
+    if (request->under_v2 && api_oip_is_late(request)) return true;
     if (!atomic_load(&request->cancelled)) return false;
     switch (atomic_load(&request->cancel_reason)) {
     case API_CANCEL_TIMEOUT:
@@ -249,32 +321,45 @@ static bool is_cancelled(api_request *request) {
 }
 
 static void compute(api_request *request) {
-    const double start = now();
+    const double start = api_now();
     api_job *job = &request->job;
     const bool done = api_job_run(job, &request->service->engine, &request->cancelled);
-    const double computed = now();
+    const double computed = api_now();
     request->trace.times.compute = computed - start;
     if (!done) {
         if (!is_cancelled(request)) say_never_fits(request);
+        if (request->under_v2) api_oip_locate(request->body.state, &request->error);
         return;
     }
     request->trace.flops = api_job_flops(job);
     size_t length;
     const char *reply = api_reply_write(job, request->service->engine.pool, &length);
-    request->trace.times.encode = now() - computed;
-    if (!reply) return;
-    request->response =
-        (api_response){.status = 200, .content_type = request->route->content_type, .body = reply, .length = length};
+    if (reply) {
+        request->response =
+            (api_response){.status = 200, .content_type = job->reply->content_type, .body = reply, .length = length};
+        if (request->under_v2) api_oip_decorate(request);
+        api_coding_reply(request);
+    } else if (request->under_v2) {
+        api_oip_locate(request->body.state, &request->error);
+    }
+    request->trace.times.encode = api_now() - computed;
+    if (!reply || is_cancelled(request)) return;
     set_timing(request);
+    api_response_header(&request->response, "Vary", "Accept");
 }
 
 const api_response *api_finish(api_request *request, double queued) {
     request->trace.times.queue = queued;
+    request->finish_began = api_now() - queued;
     if (!request->refused) {
         if (request->method == API_OPTIONS) return respond_options(request);
         prepare(request);
         if (request->ready && !is_cancelled(request)) compute(request);
-        if (!request->route->computes) api_info_answer(request);
+        if (!request->route->computes) {
+            api_info_answer(request);
+            if (request->error.code == API_NO_ERROR) api_coding_reply(request);
+        }
+        if (request->under_v2) api_oip_count(request);
     }
     return request->error.code == API_NO_ERROR ? &request->response : respond_error(request);
 }
@@ -289,6 +374,8 @@ const api_trace *api_trace_of(const api_request *request) { return &request->tra
 void api_request_free(api_request *request) {
     if (!request) return;
     json_decref(request->root);
+    json_decref(request->body.draft);
+    api_decoder_free(request->decoder);
     api_memory_deinit(&request->memory);
     free(request->metrics);
     free(request);

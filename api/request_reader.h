@@ -23,22 +23,27 @@
 #define API_MAX_RANK 8 /* of a nested tensor; deeper is too_deep */
 
 typedef enum api_element_type {
-    API_ELEMENT_NONE,    /* an empty tensor */
+    API_ELEMENT_NONE, /* an empty tensor */
     API_ELEMENT_NUMBER,
     API_ELEMENT_BOOLEAN,
-    API_ELEMENT_BYTES,   /* a base64 string: `count` decoded bytes in `data` */
+    API_ELEMENT_BYTES, /* a base64 string: `count` decoded bytes in `data` */
 } api_element_type;
 
-/* A value that was lifted out: a bare number (rank 0), an array of numbers or booleans, or base64 bytes. */
+/* declared types of a tensor: names of safetensors */
+typedef enum api_dtype { API_DTYPE_NONE, API_F64, API_F32, API_F16, API_BF16, API_BOOL, API_I64, API_I32 } api_dtype;
+
+/* A value that was lifted out: a bare number (rank 0), an array of numbers or booleans, or base64 bytes; or a tensor
+ * that came as bytes with its shape (api_reader_add_tensor). */
 typedef struct api_value {
     api_element_type type;
-    api_place place;       /* of its first byte: member and sub-member in document order, element 0 */
-    size_t rank;           /* nested depth: 0 bare number, 1 [..], 2 [[..],..] */
+    api_dtype dtype; /* of a tensor that came with its shape; API_DTYPE_NONE for all others */
+    api_place place; /* of its first byte: member and sub-member in document order, element 0 */
+    size_t rank;     /* nested depth: 0 bare number, 1 [..], 2 [[..],..]; axes of a tensor with its shape */
     size_t shape[API_MAX_RANK];
-    size_t count;          /* elements (or bytes) */
-    void *data;            /* type-erased elements, the reader's; see the api_take_ functions */
-    api_error fault;       /* first fault inside (wrong_type, ragged, too_deep ...), code API_NO_ERROR where none;
-                            * its pointer is relative to the value ("/0/3") until the taker prefixes it */
+    size_t count;    /* elements (or bytes) */
+    void *data;      /* type-erased elements, the reader's; see the api_take_ functions */
+    api_error fault; /* first fault inside (wrong_type, ragged, too_deep ...), code API_NO_ERROR where none;
+                      * its pointer is relative to the value ("/0/3") until the taker prefixes it */
     struct api_value_state *state; /* the reader's own */
 } api_value;
 
@@ -61,14 +66,33 @@ json_t *api_reader_finish(api_reader *reader, api_error *error);
 /* The value that skeleton integer `index` stands for; NULL where there is none (never in a skeleton of the reader). */
 api_value *api_reader_value(api_reader *reader, json_int_t index);
 
-/* The place of a member of the top object, or of a member of its object: both counted from 0 in document order, which is
- * the order of iteration of a jansson object; sub_index 0 where there is none. Places of values are counted alike. */
+/* The place of a member of the top object, or of a member of its object: both counted from 0 in document order, which
+ * is the order of iteration of a jansson object; sub_index 0 where there is none. Places of values are counted alike.
+ */
 api_place api_reader_place(const api_reader *reader, size_t member_index, size_t sub_index);
 
-/* ---- taking values: each once; on failure sets *error (pointer = prefix + place inside) and returns NULL/false ----- */
+/* ---- documents that did not come as one JSON text: their values come from elsewhere -------------------------------
+ */
 
-/* declared types of a tensor: names of safetensors */
-typedef enum api_dtype { API_DTYPE_NONE, API_F64, API_F32, API_F16, API_BF16, API_BOOL, API_I64, API_I32 } api_dtype;
+/* Adds a tensor of `rank` axes (at most API_MAX_RANK) whose elements came as bytes: row-major, little-endian, exactly
+ * as many as the shape has. `place` is its member of the top object. The bytes stand in memory of the request, which
+ * must live as long as the reader; they stay where they are and are converted there as far as size and alignment allow,
+ * so nothing else may use them. Returns what stands for the value in a skeleton (a new reference); NULL: no memory,
+ * error is set. */
+json_t *api_reader_add_tensor(api_reader *reader, api_place place, api_dtype dtype, size_t rank, const size_t *shape,
+                              void *bytes, api_error *error);
+
+/* Moves all values of `other`, whose document `tree` was, to `reader`, and makes the tree a skeleton of it: each
+ * value's index in it is changed. `place` becomes the place of the values. Returns the tree; NULL: no memory, error is
+ * set, and the tree was given back. */
+json_t *api_reader_adopt(api_reader *reader, api_place place, api_reader *other, json_t *tree, api_error *error);
+
+/* true where two nodes of skeletons of this reader stand for the same JSON value: numbers as written, not rounded */
+bool api_reader_same(const api_reader *reader, const json_t *a, const json_t *b);
+
+/* ---- taking values: each once; on failure sets *error (pointer = prefix + place inside) and returns NULL/false -----
+ */
+
 api_dtype api_dtype_of_name(const char *name); /* API_DTYPE_NONE: unknown */
 size_t api_dtype_size(api_dtype dtype);
 const char *api_dtype_name(api_dtype dtype);
@@ -90,6 +114,11 @@ uint8_t *api_take_mask(api_reader *reader, api_value *value, api_dtype declared,
 /* Elements as integers: any number with an integral value; another is wrong_type, beyond 2^53 out_of_range. */
 int64_t *api_take_integers(api_reader *reader, api_value *value, api_dtype declared, const char *prefix,
                            api_error *error);
+/* A number without axes: bare in JSON, or a tensor that came so */
+static inline bool api_is_bare_number(const api_value *value) {
+    return value->rank == 0 &&
+           (value->type == API_ELEMENT_NUMBER || (value->dtype != API_DTYPE_NONE && value->dtype != API_BOOL));
+}
 /* A bare number as an integer, likewise, or as a number of the compute type (NaN and infinities: not_finite). */
 bool api_take_integer(const api_value *value, const char *pointer, int64_t *result, api_error *error);
 bool api_take_real(const api_value *value, attn_dtype compute, const char *pointer, double *result, api_error *error);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "oip.h"
+
 #define JSON "application", "json", "application/json"
 #define PLAIN "text", "plain", "text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,6 +18,7 @@ static const api_route routes[] = {
 };
 
 const api_route *api_route_find(const char *path) {
+    if (api_under_v2(path)) return api_oip_route(path);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
         if (strcmp(routes[i].path, path) == 0) return &routes[i];
     return NULL;
@@ -43,5 +46,6 @@ api_method api_method_of(const char *name) {
 
 bool api_route_allows(const api_route *route, api_method method) {
     if (method == API_OPTIONS) return true;
-    return route->computes ? method == API_POST : method == API_GET || method == API_HEAD;
+    if (method == API_POST) return strstr(route->allow, "POST") != NULL;
+    return (method == API_GET || method == API_HEAD) && strstr(route->allow, "GET") != NULL;
 }

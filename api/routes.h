@@ -6,12 +6,34 @@
 #include "error.h"
 #include "fields.h"
 
-typedef enum api_info { API_HEALTHZ, API_READYZ, API_VERSION, API_METRICS, API_OPENAPI } api_info;
+typedef enum api_info {
+    API_HEALTHZ,
+    API_READYZ,
+    API_VERSION,
+    API_METRICS,
+    API_OPENAPI,
+    API_OIP_SERVER, /* those of the Open Inference Protocol: oip.h */
+    API_OIP_LIVE,
+    API_OIP_READY,
+    API_OIP_MODEL,
+    API_OIP_MODEL_READY,
+    API_OIP_CONFIG,
+    API_OIP_STATS,
+    API_OIP_ALL_STATS,
+    API_OIP_INDEX,
+    API_OIP_REPOSITORY,
+    API_OIP_MEMORY_STATUS,
+    API_OIP_MEMORY_REGISTER,
+    API_OIP_MEMORY_UNREGISTER,
+    API_OIP_LOGGING,
+    API_OIP_TRACING,
+    API_OIP_INFER,
+} api_info;
 
 typedef struct api_route {
     const char *path;
     const char *allow; /* the value of Allow */
-    bool computes;     /* POST to an endpoint; else GET and HEAD of an info */
+    bool computes;     /* POST to an endpoint; else an info */
     api_endpoint endpoint;
     api_info info;
     const char *type, *subtype; /* media type of a 200 */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "half.h"
 #include "reader_internal.h"
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
@@ -90,15 +91,6 @@ void api_base64_end(api_reader *reader) {
 
 /* ---- elements --------------------------------------------------------------------------------------------------- */
 
-static double half_value(uint16_t bits) {
-    const int exponent = bits >> 10 & 31;
-    const double fraction = bits & 0x3FF;
-    const double magnitude = exponent == 31  ? (fraction == 0 ? (double)INFINITY : (double)NAN)
-                             : exponent == 0 ? fraction * 0x1p-24
-                                             : ldexp(1024 + fraction, exponent - 25);
-    return bits >> 15 ? -magnitude : magnitude;
-}
-
 /* One number, exactly; only I64 may need more bits than a double has. */
 static double load(const uint8_t *bytes, api_dtype dtype) {
     switch (dtype) {
@@ -115,12 +107,12 @@ static double load(const uint8_t *bytes, api_dtype dtype) {
     case API_F16: {
         uint16_t bits;
         memcpy(&bits, bytes, sizeof bits);
-        return half_value(bits);
+        return (double)api_float_from_f16(bits);
     }
     case API_BF16: {
         uint16_t bits;
         memcpy(&bits, bytes, sizeof bits);
-        return (double)api_float_of_bits((uint64_t)bits << 16, false);
+        return (double)api_float_from_bf16(bits);
     }
     case API_I64: {
         int64_t x;
@@ -156,42 +148,86 @@ static bool check_bytes(api_reader *reader, api_value *value, api_dtype declared
     return false;
 }
 
-/* Converts element i. false: it is finite, but not in the compute type. */
-static bool convert(api_value *value, size_t i, attn_dtype compute, api_dtype declared, bool *finite) {
-    const uint8_t *const in = (const uint8_t *)value->data + i * api_dtype_size(declared);
-    double x = load(in, declared);
-    float y = (float)x;
-    if (declared == API_I64) { /* rounded once, not by way of double */
-        int64_t integer;
-        memcpy(&integer, in, sizeof integer);
-        const __int128 rest = integer - (__int128)x;
-        y = api_decimal_round_f32((api_decimal){x, (rest > 0) - (rest < 0)});
-    }
-    if (isnan(x)) {
-        x = (double)NAN;
-        y = NAN;
-    }
-    if (!isfinite(x)) *finite = false;
-    if (compute == ATTN_F64)
-        memcpy((char *)value->data + i * sizeof x, &x, sizeof x);
-    else
-        memcpy((char *)value->data + i * sizeof y, &y, sizeof y);
-    return compute == ATTN_F64 || isfinite(y) || !isfinite(x);
+api_decimal api_bytes_element(const uint8_t *bytes, api_dtype dtype) {
+    const double x = load(bytes, dtype);
+    if (dtype != API_I64) return (api_decimal){x, 0};
+    int64_t integer; /* a double may hold it no more */
+    memcpy(&integer, bytes, sizeof integer);
+    const __int128 rest = integer - (__int128)x;
+    return (api_decimal){x, (rest > 0) - (rest < 0)};
 }
 
-/* F32 bits computed in as float32: nothing to convert. */
-static bool settle_floats(void *data, size_t count) {
+/* Elements that are converted at a time, by way of the stack: always as many, so that the loops are vectorized. */
+enum { STEP = 64 };
+
+/* STEP elements as doubles or floats. Rounded once: I64 not by way of double. */
+static void to_doubles(const uint8_t *in, double *out, api_dtype declared) {
+    for (size_t i = 0; i < STEP; i++) out[i] = load(in + i * api_dtype_size(declared), declared);
+}
+static void to_floats(const uint8_t *in, float *out, api_dtype declared) {
+    uint16_t half[STEP];
+    double wide[STEP];
+    switch (declared) {
+    case API_F16:
+        memcpy(half, in, sizeof half);
+        for (size_t i = 0; i < STEP; i++) out[i] = api_float_from_f16(half[i]);
+        break;
+    case API_BF16:
+        memcpy(half, in, sizeof half);
+        for (size_t i = 0; i < STEP; i++) out[i] = api_float_from_bf16(half[i]);
+        break;
+    case API_F64:
+        memcpy(wide, in, sizeof wide);
+        for (size_t i = 0; i < STEP; i++) out[i] = (float)wide[i];
+        break;
+    default:
+        for (size_t i = 0; i < STEP; i++)
+            out[i] = api_decimal_round_f32(api_bytes_element(in + i * api_dtype_size(declared), declared));
+    }
+}
+
+/* Makes every NaN the quiet one; false: there is a number that is not finite. count <= STEP */
+static bool settle_floats(float *x, size_t count) {
+    uint32_t infinite = 0;
+    if (count == STEP)
+        for (size_t i = 0; i < STEP; i++) infinite |= (uint32_t)((api_bits_of_float(x[i]) & 0x7F800000) == 0x7F800000);
+    else
+        for (size_t i = 0; i < count; i++) infinite |= (uint32_t)((api_bits_of_float(x[i]) & 0x7F800000) == 0x7F800000);
+    for (size_t i = 0; infinite && i < count; i++)
+        if (isnan(x[i])) x[i] = NAN;
+    return !infinite;
+}
+static bool settle_doubles(double *x) {
     bool finite = true;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, (char *)data + i * sizeof bits, sizeof bits);
-        if ((bits & 0x7F800000) != 0x7F800000) continue;
-        finite = false;
-        if ((bits & 0x7FFFFF) == 0) continue;
-        bits = 0x7FC00000;
-        memcpy((char *)data + i * sizeof bits, &bits, sizeof bits);
+    for (size_t i = 0; i < STEP; i++) {
+        finite &= isfinite(x[i]) != 0;
+        if (isnan(x[i])) x[i] = (double)NAN;
     }
     return finite;
+}
+
+/* Converts elements [first, first + count) in place, count <= STEP. Returns the first of them that is finite, but not
+ * in the compute type; SIZE_MAX: none is. */
+static size_t convert(api_value *value, size_t first, size_t count, attn_dtype compute, api_dtype declared,
+                      bool *finite) {
+    uint8_t in[STEP * sizeof(double)] = {0};
+    double doubles[STEP];
+    float floats[STEP];
+    const size_t size = api_dtype_size(declared);
+    memcpy(in, (const char *)value->data + first * size, count * size);
+    if (compute == ATTN_F64) {
+        to_doubles(in, doubles, declared);
+        *finite &= settle_doubles(doubles);
+        memcpy((char *)value->data + first * sizeof(double), doubles, count * sizeof(double));
+        return SIZE_MAX;
+    }
+    to_floats(in, floats, declared);
+    const bool whole = settle_floats(floats, STEP);
+    *finite &= whole;
+    memcpy((char *)value->data + first * sizeof(float), floats, count * sizeof(float));
+    for (size_t i = 0; !whole && i < count; i++)
+        if (isinf(floats[i]) && isfinite(load(in + i * size, declared))) return first + i;
+    return SIZE_MAX;
 }
 
 void *api_bytes_to_reals(api_reader *reader, api_value *value, attn_dtype compute, api_dtype declared,
@@ -208,19 +244,19 @@ void *api_bytes_to_reals(api_reader *reader, api_value *value, attn_dtype comput
         return NULL;
     }
     *finite = true;
-    if (declared == API_F32 && compute == ATTN_F32) {
-        *finite = settle_floats(value->data, count);
-        return value->data;
-    }
-    if (wide > api_dtype_size(declared)) { /* backwards, in place; nothing overflows */
-        for (size_t i = count; i-- > 0;) convert(value, i, compute, declared, finite);
-        return value->data;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (convert(value, i, compute, declared, finite)) continue;
-        api_take_error(value, prefix, i, API_OUT_OF_RANGE, error,
-                       "element %zu does not fit float32 (\"dtype\": \"float64\" holds more)", i);
-        value->count = i;
+    const size_t steps = (count + STEP - 1) / STEP;
+    const bool same = declared == API_F32 && compute == ATTN_F32, backwards = wide > api_dtype_size(declared);
+    for (size_t i = 0; i < steps; i++) {
+        const size_t first = (backwards ? steps - 1 - i : i) * STEP, part = count - first < STEP ? count - first : STEP;
+        if (same) { /* nothing to convert */
+            *finite &= settle_floats((float *)value->data + first, part);
+            continue;
+        }
+        const size_t beyond = convert(value, first, part, compute, declared, finite);
+        if (beyond == SIZE_MAX) continue;
+        api_take_error(value, prefix, beyond, API_OUT_OF_RANGE, error,
+                       "element %zu does not fit float32 (\"dtype\": \"float64\" holds more)", beyond);
+        value->count = beyond; /* what stands before is converted */
         return NULL;
     }
     api_value_shrink(reader, value, count * wide);

@@ -320,7 +320,7 @@ int64_t *api_take_integers(api_reader *reader, api_value *value, api_dtype decla
 /* ---- bare numbers ----------------------------------------------------------------------------------------------- */
 
 static bool is_bare(const api_value *value, const char *pointer, const char *wanted, api_error *error) {
-    if (value->rank == 0 && value->type == API_ELEMENT_NUMBER) return true;
+    if (api_is_bare_number(value)) return true;
     api_error_set(error, API_WRONG_TYPE, value->place, pointer, "expected %s, got %s", wanted,
                   value->type == API_ELEMENT_BYTES ? "a string" : "an array");
     return false;

@@ -116,6 +116,7 @@ void srv_exchange_end(srv_connection *connection, enum MHD_RequestTerminationCod
     record_exchange(connection, reply_was_cut);
     if (x->lingers) srv_watch_linger(connection->server->watch, connection->fd);
     api_request *request = x->request;
+    free(x->query);
     pthread_mutex_lock(&connection->lock);
     memset(x, 0, sizeof *x);
     x->connection = connection;
@@ -132,7 +133,7 @@ void srv_connection_give_up(srv_connection *connection, const char *code, const 
     srv_exchange *x = &connection->exchange;
     api_response reply;
     char body[1024], head[512];
-    api_fail_static(&reply, body, code, detail, 0);
+    api_fail_static(&reply, body, code, detail, 0, x->under_v2);
     int n = snprintf(head, sizeof head,
                      "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
                      reply.status, MHD_get_reason_phrase_for((unsigned)reply.status), reply.content_type, reply.length);

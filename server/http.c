@@ -51,7 +51,7 @@ static enum MHD_Result answer_at_once(srv_connection *connection, const api_resp
 }
 
 static const api_response *fail(srv_exchange *x, const char *code, const char *detail, const char *rejected) {
-    api_fail_static(&x->own, x->own_body, code, detail, 0);
+    api_fail_static(&x->own, x->own_body, code, detail, 0, x->under_v2);
     x->code = code;
     x->rejected = rejected;
     return &x->own;
@@ -69,6 +69,13 @@ static const char *rejection(const api_response *reply) {
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
 
+/* The path of a target in absolute form ("http://host/path", RFC 9112, section 3.2.2), or the target itself. */
+static const char *path_of(const char *target) {
+    if (strncasecmp(target, "http://", 7) != 0) return target;
+    const char *slash = strchr(target + 7, '/');
+    return slash ? slash : "/";
+}
+
 static void *begin(void *arg, const char *target, struct MHD_Connection *mhd) {
     (void)arg;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -81,28 +88,24 @@ static void *begin(void *arg, const char *target, struct MHD_Connection *mhd) {
         x->active = true;
         x->begun = srv_now();
         x->target_length = strlen(target);
+        x->under_v2 = api_under_v2(path_of(target));
+        const char *mark = strchr(target, '?'); /* libmicrohttpd takes what follows apart */
+        x->query = mark && x->target_length <= MOST_URI ? strdup(mark + 1) : NULL;
+        x->query_is_lost = mark && !x->query;
         srv_metrics_begin(connection->server->metrics);
     }
     pthread_mutex_unlock(&connection->lock);
     return NULL;
 }
 
-/* The path of a target in absolute form ("http://host/path", RFC 9112, section 3.2.2), or the target itself. */
-static const char *path_of(const char *target) {
-    if (strncasecmp(target, "http://", 7) != 0) return target;
-    const char *slash = strchr(target + 7, '/');
-    return slash ? slash : "/";
-}
-
 static const api_response *begin_request(srv_connection *connection, srv_head *head, const char *target,
                                          const char *method) {
     srv_exchange *x = &connection->exchange;
-    const api_head wanted = {method, path_of(target), srv_head_value, head};
-    x->request = api_begin(&connection->server->service, &wanted);
-    if (!x->request) {
-        x->code = "out_of_memory";
-        return api_out_of_memory();
-    }
+    const api_head wanted = {.method = method, .path = path_of(target), .header = srv_head_value, .context = head,
+                             .query = x->query};
+    x->request = x->query_is_lost ? NULL : api_begin(&connection->server->service, &wanted);
+    if (!x->request)
+        return fail(x, "out_of_memory", "an allocation failed; nothing was done, the request can be sent again", NULL);
     const api_response *refused = api_refused(x->request);
     if (refused) x->rejected = rejection(refused);
     return refused;
@@ -224,8 +227,9 @@ static enum MHD_Result finish(srv_connection *connection) {
     if (lost) return MHD_NO;
     if (x->reply) return answer(connection, x->reply);
     if (api_trace_of(x->request)->computes) {
-        double work = x->bytes_in < SMALL_BODY ? api_work(x->request) : (double)x->bytes_in * work_of_a_byte;
-        if (x->bytes_in >= SMALL_BODY || work >= small_work) return enqueue(connection, work);
+        const uint64_t size = api_trace_of(x->request)->body_bytes;
+        double work = size < SMALL_BODY ? api_work(x->request) : (double)size * work_of_a_byte;
+        if (size >= SMALL_BODY || work >= small_work) return enqueue(connection, work);
     }
     const api_response *reply = api_finish(x->request, 0);
     pthread_mutex_lock(&connection->lock);

@@ -6,11 +6,11 @@
 
 enum {
     METHODS = 8,
-    ROUTES = 8,
-    COMPUTE_ROUTES = 2, /* the first of ROUTES */
+    ROUTES = 20,
+    COMPUTE_ROUTES = 4, /* the first of ROUTES */
     STATUSES = 24,
     STAGES = 4,
-    FORMATS = 1,
+    FORMATS = 3,
     REASONS = 9,
     CODES = 32,
     CANCEL_STAGES = 4,

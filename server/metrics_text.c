@@ -65,7 +65,7 @@ static bool is_empty(const histogram *h) {
     return true;
 }
 
-/* Only the combinations that have been seen: at most 8 methods x 8 routes x 19 statuses, each 24 lines. */
+/* Only the combinations that have been seen: at most 8 methods x 20 routes x 19 statuses, each 24 lines. */
 static void requests(text *out, const srv_metrics *metrics) {
     const char *name = "http_server_request_duration_seconds";
     family(out, name, "histogram", "Time from the first byte of a request to the last of its reply.");

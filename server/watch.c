@@ -159,7 +159,8 @@ static void look_at(srv_connection *connection, int64_t now) {
             give_up(connection, "the body of the request took too long to arrive");
         break;
     case SRV_WORK:
-        if (is_past(now, connection->since, config->compute_timeout))
+        if (is_past(now, connection->since, config->compute_timeout) ||
+            (x->request && is_past(now, connection->since, api_timeout_of(x->request))))
             srv_connection_cancel(connection, API_CANCEL_TIMEOUT);
         break;
     case SRV_REPLY: /* libmicrohttpd's own time-out */

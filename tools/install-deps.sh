@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the packages that building (and, with `test`, testing) needs and that are missing.
+# Installs the packages that building (and, with `test`, testing, with `bench`, the benches) needs and that are missing.
 # On Debian and its relatives through apt-get, by way of sudo when not root; elsewhere it names what is needed.
-# usage: install-deps.sh [build|test]
+# usage: install-deps.sh [build|test|bench]
 # The compiler is only asked for where the one named by CC (default: gcc) is not there.
 set -eu
 want=${1:-build}
@@ -26,13 +26,15 @@ need "command -v make" make "GNU make"
 need "command -v ar" binutils "binutils (ar, nm)"
 case " $debian " in
 *" gcc "* | *" libc6-dev "*) # no compiler to ask: the package manager sorts it out
-    debian="$debian libmicrohttpd-dev libjansson-dev libopenblas-dev"
+    debian="$debian libmicrohttpd-dev libjansson-dev zlib1g-dev libzstd-dev libopenblas-dev"
     missing="$missing
-  libmicrohttpd, jansson and OpenBLAS with their headers"
+  libmicrohttpd, jansson, zlib, libzstd and OpenBLAS with their headers"
     ;;
 *)
     header microhttpd.h libmicrohttpd-dev "libmicrohttpd 0.9.75 or newer, with headers"
     header jansson.h libjansson-dev "jansson 2.14 or newer, with headers"
+    header zlib.h zlib1g-dev "zlib 1.2.13 or newer, with headers"
+    header zstd.h libzstd-dev "libzstd 1.5.4 or newer, with headers"
     header cblas.h libopenblas-dev "OpenBLAS 0.3.21 or newer, with cblas.h"
     ;;
 esac
@@ -41,6 +43,11 @@ if [ "$want" = test ]; then
     *" gcc "* | *" libc6-dev "*) debian="$debian libcurl4-openssl-dev" ;;
     *) header curl/curl.h libcurl4-openssl-dev "libcurl, with headers" ;;
     esac
+fi
+if [ "$want" = bench ]; then
+    need "command -v ${CXX:-g++}" g++ "a C++17 compiler"
+    need "echo '#include <simdjson.h>' | ${CXX:-g++} -x c++ -E -" libsimdjson-dev "simdjson 3, with headers"
+    need "python3 -c 'import venv, ensurepip'" python3-venv "Python 3 with venv"
 fi
 [ -n "$debian" ] || exit 0
 

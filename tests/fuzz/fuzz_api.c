@@ -1,8 +1,8 @@
 /* fuzz_api.c: any bytes as a request through begin, push, finish. The answer must be one that the contract lists, never
  * a 500, valid JSON, and the same however the body is cut into pieces.
  *
- * Input: a byte for the route, a byte for the cutting, then the body. Built for libFuzzer, or with replay.c as a
- * program that runs files.
+ * Input: a byte for the route and the body's coding, a byte for the cutting, then the body. Built for libFuzzer, or
+ * with replay.c as a program that runs files.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -30,10 +30,17 @@ static _Noreturn void fail(const char *what, const run_answer *answer) {
     abort();
 }
 
+static const char *content_encoding; /* of the request; NULL: none */
+
+static const char *header(void *context, const char *name) {
+    (void)context;
+    return strcmp(name, "content-encoding") == 0 ? content_encoding : NULL;
+}
+
 /* piece 0: the body at once; else pieces of 1 to `piece` bytes, drawn from `seed` */
 static run_answer run(api_service *service, const char *path, const uint8_t *body, size_t size, size_t piece,
                       uint32_t seed) {
-    const api_head head = {.method = "POST", .path = path};
+    const api_head head = {.method = "POST", .path = path, .header = header};
     run_answer result = {0};
     api_request *request = api_begin(service, &head);
     if (!request) fail("out of memory", &result);
@@ -69,6 +76,7 @@ static void check_answer(const run_answer *answer) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const size_t pieces[] = {1, 2, 7, 64, 1000, 5000};
+    static const char *const codings[] = {NULL, "gzip", "deflate", "zstd"};
     static api_service service;
     if (size < 2) return 0;
     if (!service.engine.kernel) {
@@ -77,11 +85,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         service.budget.limit = BUDGET;
     }
     const char *path = paths[data[0] % (sizeof paths / sizeof *paths)];
+    content_encoding = codings[data[0] / 64];
     const size_t piece = pieces[data[1] % (sizeof pieces / sizeof *pieces)];
     run_answer whole = run(&service, path, data + 2, size - 2, 0, 0);
     run_answer cut = run(&service, path, data + 2, size - 2, piece, data[1]);
     check_answer(&whole);
-    if (whole.status != cut.status || whole.length != cut.length || memcmp(whole.body, cut.body, cut.length)) {
+    const bool same =
+        whole.status == cut.status && whole.length == cut.length && !memcmp(whole.body, cut.body, cut.length);
+    /* what the libraries say of a corrupt body depends on how much of it they see at once */
+    const bool both_fail = content_encoding && whole.status >= 400 && cut.status >= 400;
+    if (!same && !both_fail) {
         fprintf(stderr, "whole: status %d: %.2000s\n", whole.status, whole.body);
         fail("other pieces, another answer", &cut);
     }

@@ -194,7 +194,7 @@ static void test_media_types(void) {
         "Content-Type: text/plain",        "Content-Type: image/png",
         "Content-Type: application/xml",   "Content-Type: multipart/form-data; boundary=x",
         "Content-Type: application/jsonx", "Content-Type: text/json+x",
-        "Content-Encoding: gzip",          "Content-Encoding: br"};
+        "Content-Encoding: br",            "Content-Encoding: gzip, br"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         http_reply reply = post_with(good[i], NULL);
         expect_status(&reply, 200, good[i]);
@@ -326,7 +326,11 @@ static void test_openapi(void) {
     for (size_t i = 0; i < ENDPOINTS; i++)
         CHECK(json_object_get(json_object_get(paths, endpoints[i].path), i < 2 ? "post" : "get"), "%s is not described",
               endpoints[i].path);
-    CHECK(json_object_size(paths) == ENDPOINTS, "%zu paths", json_object_size(paths));
+    size_t own = 0; /* beside those of the Open Inference Protocol */
+    const char *path;
+    json_t *item;
+    json_object_foreach(paths, path, item) own += strncmp(path, "/v2", 3) != 0;
+    CHECK(own == ENDPOINTS, "%zu paths", own);
     json_decref(json);
     http_free(&reply);
 }

@@ -57,7 +57,7 @@ void exchange_free(exchange *e) {
 
 exchange exchange_send(const char *method, const char *path, exchange_headers headers, const char *body) {
     const size_t chunk = 1 + check_random_below(40);
-    const api_head head = {method, path, header_value, &headers};
+    const api_head head = {.method = method, .path = path, .header = header_value, .context = &headers};
     char *text = exchange_quoted(body);
     api_request *request = api_begin(&exchange_service, &head);
     const api_response *response = api_refused(request);

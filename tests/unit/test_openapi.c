@@ -99,9 +99,18 @@ static void test_fields_and_names_are_those_of_the_code(void) {
     names_of(API_MHA, "MhaRequest", "MhaReply");
 }
 
+/* a path of the document with a name for its parameter, in static memory */
+static const char *filled(const char *path) {
+    static char text[128];
+    const char *model = strstr(path, "{model}");
+    if (!model) return path;
+    snprintf(text, sizeof text, "%.*sattention%s", (int)(model - path), path, model + sizeof "{model}" - 1);
+    return text;
+}
+
 /* A request by method, path and body. The caller frees it, and with it the response. */
 static api_request *ask(const char *method, const char *path, const char *body, const api_response **response) {
-    const api_head head = {.method = method, .path = path};
+    const api_head head = {.method = method, .path = filled(path)};
     api_request *request = api_begin(&service, &head);
     *response = request ? api_refused(request) : api_out_of_memory();
     if (*response) return request;
@@ -205,6 +214,7 @@ static void examples_of(const char *path, size_t least) {
 static void test_examples_are_true(void) {
     examples_of("/attention", 4);
     examples_of("/mha", 1);
+    examples_of("/v2/models/{model}/infer", 1);
 }
 
 static void test_references_lead_somewhere(void) {

@@ -19,7 +19,9 @@ static char *written(attn_dtype dtype, api_format format, api_shape shape, const
     job->form.memory = &memory;
     job->form.error = &error;
     job->form.dtype = dtype;
+    job->reply = &api_json_reply;
     job->options.format = format;
+    job->options.reply_dtype = dtype == ATTN_F64 ? API_F64 : API_F32;
     job->output_count = 1;
     job->outputs[0] = (api_output){API_NAME_WEIGHTS, shape, count, (void *)data};
     const size_t bound = api_reply_bound(job);
@@ -127,6 +129,8 @@ static void test_slices_make_the_same_text(void) {
 
 static void test_sizes_that_do_not_fit(void) {
     api_job *job = calloc(1, sizeof *job);
+    job->reply = &api_json_reply;
+    job->options.reply_dtype = API_F32;
     job->output_count = 1;
     job->outputs[0] = (api_output){API_NAME_WEIGHTS, {4, {SIZE_MAX / 2, 3, 5, 7}}, SIZE_MAX, NULL};
     CHECK(api_reply_bound(job) == SIZE_MAX, "bound %zu", api_reply_bound(job));

@@ -1,0 +1,230 @@
+/* reply_json.c: a reply as one JSON object. */
+#include "reply_writer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "decimal.h"
+#include "reply_json.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "base64 tensors are little-endian");
+
+/* Characters of a shortest decimal at most, with a comma: a sign and 17 digits (a float's padded with zeros, as in
+ * 10000000000000000), for a double a point and an exponent too (-2.2250738585072014e-308). */
+enum { FLOAT_TEXT = 19, DOUBLE_TEXT = 25 };
+enum {
+    SLICE = 16384,             /* numbers that one thread formats at a time */
+    NAME_TEXT = 32,            /* "present_k": and a comma, longest name */
+    SHAPE_TEXT = 128,          /* {"shape":[...4 axes...],"dtype":"F32","base64":" and what closes it */
+    TAIL = API_DECIMAL_MAX + 8 /* formatting scratches past the end of a number */
+};
+
+/* A tensor as nested arrays. An axis of length 0 ends the shape: what is inside it is not seen in the text. */
+typedef struct nested {
+    api_dtype dtype;
+    const void *data;
+    size_t rank, row, rows; /* numbers in a row, rows in all */
+    size_t span[4];         /* numbers (rows where row is 0) that one array of each level holds */
+    size_t slot;            /* bytes that a slice needs at most */
+    char *text;
+} nested;
+
+static size_t number_text(api_dtype dtype) { return dtype == API_F64 ? DOUBLE_TEXT : FLOAT_TEXT; }
+
+static nested nested_of(const api_output *o, api_shape shape, api_dtype dtype) {
+    nested t = {.dtype = dtype, .data = o->data, .rows = 1};
+    while (t.rank < shape.rank) {
+        t.row = shape.axes[t.rank++];
+        if (t.row == 0) break;
+        if (t.rank < shape.rank) t.rows = api_times_sizes(t.rows, t.row);
+    }
+    size_t span = t.row == 0 ? 1 : t.row;
+    for (size_t level = t.rank; level-- > 0;) {
+        t.span[level] = span;
+        if (level > 0) span = api_times_sizes(span, shape.axes[level - 1]);
+    }
+    return t;
+}
+
+/* bytes of `numbers` numbers and the brackets of the rows they touch */
+static size_t nested_bound(const nested *t, size_t numbers, size_t rows) {
+    return api_add_sizes(api_times_sizes(numbers, number_text(t->dtype)), api_times_sizes(rows, 2 * t->rank + 1));
+}
+
+static char *brackets(const nested *t, size_t place, char bracket, char *text) {
+    for (size_t level = 0; level < t->rank; level++)
+        if (place % t->span[level] == 0) *text++ = bracket;
+    return text;
+}
+
+static size_t half_number(const nested *t, size_t i, char *text) {
+    const uint16_t bits = ((const uint16_t *)t->data)[i];
+    if (t->dtype == API_F16) return (bits & 0x7C00) == 0x7C00 ? 0 : api_decimal_from_f16(text, bits);
+    return (bits & 0x7F80) == 0x7F80 ? 0 : api_decimal_from_bf16(text, bits);
+}
+
+/* 0: not finite */
+static size_t finite_number(const nested *t, size_t i, char *text) {
+    if (t->dtype == API_F32) {
+        const float x = ((const float *)t->data)[i];
+        return isfinite(x) ? api_decimal_from_float(text, x) : 0;
+    }
+    if (t->dtype != API_F64) return half_number(t, i, text);
+    const double x = ((const double *)t->data)[i];
+    return isfinite(x) ? api_decimal_from_double(text, x) : 0;
+}
+
+static char *number(const nested *t, size_t i, char *text) {
+    const size_t length = finite_number(t, i, text);
+    if (length) return text + length;
+    memcpy(text, "null", 4); /* -infinity, the only one that the contract lets into a reply */
+    return text + 4;
+}
+
+/* numbers [first, last) with the commas before them and the brackets around them */
+static char *write_numbers(const nested *t, size_t first, size_t last, char *text) {
+    while (first < last) {
+        const size_t row_end = (first / t->row + 1) * t->row, end = row_end < last ? row_end : last;
+        if (first > 0) *text++ = ',';
+        if (first % t->row == 0) text = brackets(t, first, '[', text);
+        text = number(t, first, text);
+        while (++first < end) {
+            *text++ = ',';
+            text = number(t, first, text);
+        }
+        if (end == row_end) text = brackets(t, end, ']', text);
+    }
+    return text;
+}
+
+static char *write_empty_rows(const nested *t, char *text) {
+    for (size_t i = 0; i < t->rows; i++) {
+        if (i > 0) *text++ = ',';
+        text = brackets(t, i, '[', text);
+        text = brackets(t, i + 1, ']', text);
+    }
+    return text;
+}
+
+static void write_slice(void *argument, size_t slice, size_t pool_slot) {
+    (void)pool_slot;
+    const nested *t = argument;
+    const size_t first = slice * SLICE, count = t->rows * t->row;
+    char *start = t->text + slice * t->slot, *text = start + sizeof(size_t);
+    const size_t length = (size_t)(write_numbers(t, first, count - first < SLICE ? count : first + SLICE, text) - text);
+    memcpy(start, &length, sizeof length);
+}
+
+static size_t slice_slot(const nested *t) {
+    return sizeof(size_t) + TAIL + nested_bound(t, SLICE, SLICE / (t->row ? t->row : 1) + 2);
+}
+
+/* Slices are formatted each at its own place, then moved together. */
+static char *write_nested(nested *t, attn_pool *pool, char *text) {
+    if (t->row == 0) return write_empty_rows(t, text);
+    const size_t count = t->rows * t->row, slices = (count + SLICE - 1) / SLICE;
+    if (slices == 1 || !pool) return write_numbers(t, 0, count, text);
+    t->slot = slice_slot(t);
+    t->text = text;
+    attn_pool_for(pool, slices, write_slice, t);
+    for (size_t i = 0; i < slices; i++) {
+        size_t length;
+        memcpy(&length, t->text + i * t->slot, sizeof length);
+        memmove(text, t->text + i * t->slot + sizeof length, length);
+        text += length;
+    }
+    return text;
+}
+
+/* ---- base64 (RFC 4648, section 4) ------------------------------------------------------------------------------- */
+
+static char *write_base64(const unsigned char *bytes, size_t length, char *text) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t i = 0;
+    for (; i + 3 <= length; i += 3, text += 4) {
+        const unsigned bits = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 | bytes[i + 2];
+        text[0] = letters[bits >> 18];
+        text[1] = letters[bits >> 12 & 63];
+        text[2] = letters[bits >> 6 & 63];
+        text[3] = letters[bits & 63];
+    }
+    if (i == length) return text;
+    const bool two = length - i == 2;
+    const unsigned bits = (unsigned)bytes[i] << 16 | (two ? (unsigned)bytes[i + 1] << 8 : 0);
+    text[0] = letters[bits >> 18];
+    text[1] = letters[bits >> 12 & 63];
+    text[2] = two ? letters[bits >> 6 & 63] : '=';
+    text[3] = '=';
+    return text + 4;
+}
+
+/* ---- the object ------------------------------------------------------------------------------------------------- */
+
+static api_shape text_shape(const api_job *job, const api_output *o) {
+    return job->options.format == API_FLAT ? (api_shape){1, {o->count}} : o->shape;
+}
+
+static size_t output_bound(const api_job *job, const api_output *o) {
+    const api_dtype dtype = job->options.reply_dtype;
+    const size_t fixed = NAME_TEXT + SHAPE_TEXT + TAIL;
+    if (o->count == SIZE_MAX) return SIZE_MAX;
+    if (job->options.format == API_BASE64)
+        return api_add_sizes(api_times_sizes(api_times_sizes(o->count, api_dtype_size(dtype)) / 3 + 1, 4), fixed);
+    const nested t = nested_of(o, text_shape(job, o), dtype);
+    if (o->count <= SLICE) return api_add_sizes(nested_bound(&t, o->count, t.rows), fixed);
+    return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(&t)), fixed);
+}
+
+static size_t json_bound(const api_job *job) {
+    size_t bound = 4;
+    for (size_t i = 0; i < job->output_count; i++) bound = api_add_sizes(bound, output_bound(job, &job->outputs[i]));
+    return bound;
+}
+
+static char *write_output(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
+    const api_dtype dtype = job->options.reply_dtype;
+    text += sprintf(text, "\"%s\":", api_names[o->name].name);
+    if (job->options.format != API_NESTED) {
+        char shape[API_SHAPE_TEXT];
+        text += sprintf(text, "{\"shape\":%s,", api_shape_text(shape, o->shape.rank, o->shape.axes));
+    }
+    if (job->options.format == API_BASE64) {
+        text += sprintf(text, "\"dtype\":\"%s\",\"base64\":\"", api_dtype_name(dtype));
+        text = write_base64(o->data, o->count * api_dtype_size(dtype), text);
+        *text++ = '"';
+    } else {
+        if (job->options.format == API_FLAT) text += sprintf(text, "\"data\":");
+        nested t = nested_of(o, text_shape(job, o), dtype);
+        text = write_nested(&t, pool, text);
+    }
+    if (job->options.format != API_NESTED) *text++ = '}';
+    return text;
+}
+
+static char *write_json(const api_job *job, attn_pool *pool, char *text) {
+    *text++ = '{';
+    for (size_t i = 0; i < job->output_count; i++) {
+        if (i > 0) *text++ = ',';
+        text = write_output(job, &job->outputs[i], pool, text);
+    }
+    *text++ = '}';
+    *text++ = '\n';
+    return text;
+}
+
+const api_reply_format api_json_reply = {"application/json", json_bound, write_json};
+
+/* ---- the numbers alone ------------------------------------------------------------------------------------------ */
+
+size_t api_json_flat_bound(const api_job *job, const api_output *o) {
+    if (o->count == SIZE_MAX) return SIZE_MAX;
+    const nested t = nested_of(o, (api_shape){1, {o->count}}, job->options.reply_dtype);
+    if (o->count <= SLICE) return api_add_sizes(nested_bound(&t, o->count, t.rows), TAIL);
+    return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(&t)), TAIL);
+}
+
+char *api_json_flat_write(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
+    nested t = nested_of(o, (api_shape){1, {o->count}}, job->options.reply_dtype);
+    return write_nested(&t, pool, text);
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Runs the tests of this folder with the packages of requirements.txt, in the virtual environment $1.
+set -e
+here=$(dirname "$0")
+[ -x "$1/bin/python" ] || python3 -m venv "$1"
+if ! cmp -s "$here/requirements.txt" "$1/tests"; then
+    if ! "$1/bin/pip" install --quiet --disable-pip-version-check --retries 1 -r "$here/requirements.txt"; then
+        echo "SKIP test-python: the packages of tests/python/requirements.txt can't be had from PyPI"
+        exit 0
+    fi
+    cp "$here/requirements.txt" "$1/tests"
+fi
+exec "$1/bin/python" -W ignore -m unittest discover -s "$here"
