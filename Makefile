@@ -92,6 +92,8 @@ test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
 
 # The fuzz target is clang's, in a folder of its own; without clang, $(B)/tests/fuzz/replay runs the same files.
 FUZZ := build/fuzz
+FUZZ_MAKE = $(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" CFLAGS=-fsanitize=fuzzer-no-link \
+  KERNEL_FLAGS="-fno-sanitize=all -O1"
 VENV := build/venv
 $(B)/tests/fuzz/replay: $(B)/tests/fuzz/fuzz_api.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -104,19 +106,18 @@ $(B)/tests/fuzz/replay_oip: $(B)/tests/fuzz/fuzz_oip.o $(B)/tests/fuzz/replay.o 
 $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/api.a $(FUZZ)/core.a
 	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $(filter-out %.h,$^) $(LIBS)
 fuzz: $(B)/tests/fuzz/corpus
-	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" CFLAGS=-fsanitize=fuzzer-no-link \
-	  KERNEL_FLAGS="-fno-sanitize=all -O1" $(FUZZ)/fuzz_api
+	$(FUZZ_MAKE) $(FUZZ)/fuzz_api
 	mkdir -p $(FUZZ)/found
 	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
 
 fuzz-oip:
-	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_oip
+	$(FUZZ_MAKE) $(FUZZ)/fuzz_oip
 	mkdir -p $(FUZZ)/found-oip
 	$(FUZZ)/fuzz_oip -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
 	  -artifact_prefix=$(FUZZ)/found-oip/ $(FUZZ)/found-oip tests/fuzz/oip
 fuzz-safetensors:
-	$(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined CFLAGS=-fsanitize=fuzzer-no-link $(FUZZ)/fuzz_safetensors
+	$(FUZZ_MAKE) $(FUZZ)/fuzz_safetensors
 	mkdir -p $(FUZZ)/found-safetensors
 	$(FUZZ)/fuzz_safetensors -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 	  -dict=tests/fuzz/tokens.dict -artifact_prefix=$(FUZZ)/found-safetensors/ $(FUZZ)/found-safetensors tests/fuzz/safetensors

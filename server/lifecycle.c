@@ -263,8 +263,8 @@ int srv_run(const srv_config *config) {
         return 1;
     }
     atomic_store(&server.readiness, API_READY);
-    printf("listening on %s\n", url);
-    fflush(stdout);
+    if (printf("listening on %s\n", url) < 0 || fflush(stdout) != 0)
+        srv_log(SRV_ERROR, "the line that says where it listens could not be written: %s", strerror(errno));
     notify_systemd("READY=1");
     drain(&server, wait_for_signal());
     release(&server);

@@ -344,7 +344,7 @@ static void test_pointers_lead_into_the_body(void) {
     expect(INFER, IN(T("q", "[2,1]", "FP32", "[1,NaN]"), K, V), 422, "not_finite", "/inputs/0/data/1", "NaN");
     expect(INFER, IN(T("q", "[2,1]", "FP32", "[1,1e39]"), K, V), 422, "out_of_range", "/inputs/0/data/1", "F32");
     expect(INFER, IN(T("q", "[2,1]", "FP32", "[1,2,3]"), K, V), 422, "shape_mismatch", "/inputs/0/data", "2 numbers");
-    expect(INFER, IN(T("q", "[2,1]", "FP32", "['a']"), K, V), 422, "wrong_type", "/inputs/0/data", NULL);
+    expect(INFER, IN(T("q", "[2,1]", "FP32", "['a']"), K, V), 422, "wrong_type", "/inputs/0/data/0", NULL);
     expect(INFER, IN(T("q", "[2,1]", "FP32", "[[1],[2,3]]"), K, V), 422, "ragged", "/inputs/0/data/1", NULL);
     expect(INFER, IN(T("q", "[2,1]", "FP32", "[[1,2]]"), K, V), 422, "wrong_type", "/inputs/0/data", NULL);
     expect(INFER, IN(T("q", "[2,1]", "INT64", "[1,2]"), K, V), 422, "out_of_range", "/inputs/0/datatype", NULL);
