@@ -125,7 +125,7 @@ fuzz-safetensors:
 
 # ---- tests with the clients that people use, from PyPI, in an environment of their own ----
 test-python: $(B)/attentiond
-	ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV)
+	ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV) || [ $$? -eq 77 ]
 .PHONY: test-python
 
 # ---- benches: each writes its section of docs/performance.md; no other build is in it than an optimized one ----
