@@ -213,8 +213,7 @@ static void run(bench *b) {
 
 static double measure(bench *b) {
     if (is(&b->spec, "fma")) return limit_fma();
-    if (is(&b->spec, "memory"))
-        return (double)attn_workspace(&b->engine, &b->mha.attention, &b->results.attention);
+    if (is(&b->spec, "memory")) return (double)attn_workspace(&b->engine, &b->mha.attention, &b->results.attention);
     const double start = now();
     run(b);
     double seconds = now() - start;
@@ -239,8 +238,9 @@ static bool read_spec(char *line, spec *s) {
         const struct {
             const char *name;
             size_t *place;
-        } sizes[] = {{"heads", &s->heads}, {"kv_heads", &s->kv_heads}, {"n_q", &s->n_q},        {"n_k", &s->n_k},
-                     {"n", &s->n_q},       {"d", &s->d},               {"d_model", &s->d_model}, {"threads", &s->threads}};
+        } sizes[] = {
+            {"heads", &s->heads}, {"kv_heads", &s->kv_heads}, {"n_q", &s->n_q},        {"n_k", &s->n_k}, {"n", &s->n_q},
+            {"d", &s->d},         {"d_model", &s->d_model},   {"threads", &s->threads}};
         bool known = false;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             if (strcmp(word, sizes[i].name) == 0) *sizes[i].place = size, known = true;

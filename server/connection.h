@@ -34,10 +34,10 @@ typedef struct srv_exchange {
     char own_body[1024];
     int64_t begun;
     size_t target_length;
-    char *query;               /* of the target, malloc'd; NULL: none, */
-    bool query_is_lost;        /* ... or no memory */
+    char *query;        /* of the target, malloc'd; NULL: none, */
+    bool query_is_lost; /* ... or no memory */
     uint64_t bytes_in, bytes_out, past_limit;
-    int status;                /* sent, 0: none yet */
+    int status;    /* sent, 0: none yet */
     bool under_v2; /* its errors have the member `error` */
     bool active, has_body, expects_continue, discards, lingers, computing, cancelled, gone, finished;
     const char *rejected, *cancelled_at, *code; /* as in srv_record */

@@ -101,8 +101,8 @@ static void *begin(void *arg, const char *target, struct MHD_Connection *mhd) {
 static const api_response *begin_request(srv_connection *connection, srv_head *head, const char *target,
                                          const char *method) {
     srv_exchange *x = &connection->exchange;
-    const api_head wanted = {.method = method, .path = path_of(target), .header = srv_head_value, .context = head,
-                             .query = x->query};
+    const api_head wanted = {
+        .method = method, .path = path_of(target), .header = srv_head_value, .context = head, .query = x->query};
     x->request = x->query_is_lost ? NULL : api_begin(&connection->server->service, &wanted);
     if (!x->request)
         return fail(x, "out_of_memory", "an allocation failed; nothing was done, the request can be sent again", NULL);

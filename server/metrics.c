@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const metrics_methods[METHODS + 1] = {"GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "_OTHER", NULL};
+const char *const metrics_methods[METHODS + 1] = {"GET",    "POST",  "HEAD",   "OPTIONS", "PUT",
+                                                  "DELETE", "PATCH", "_OTHER", NULL};
 const char *const metrics_routes[ROUTES + 1] = {"/attention",
                                                 "/mha",
                                                 "/v2/models/attention/infer",
@@ -31,8 +32,8 @@ const int metrics_statuses[STATUSES] = {200, 204, 400, 401, 404, 405, 406, 408, 
                                         415, 422, 429, 431, 499, 501, 503, 504, 500};
 const char *const metrics_stages[STAGES + 1] = {"decode", "queue", "compute", "encode", NULL};
 const char *const metrics_formats[FORMATS + 1] = {"json", "safetensors", "oip", NULL};
-const char *const metrics_reasons[REASONS + 1] = {"queue_full", "memory", "wait",    "body",     "headers",
-                                                  "connections", "auth",  "framing", "draining", NULL};
+const char *const metrics_reasons[REASONS + 1] = {"queue_full",  "memory", "wait",    "body",     "headers",
+                                                  "connections", "auth",   "framing", "draining", NULL};
 const char *const metrics_codes[CODES + 1] = {
     "invalid_json",      "bad_request",     "unauthorized",   "not_found",     "method_not_allowed",
     "not_acceptable",    "timeout",         "body_too_large", "uri_too_long",  "unsupported_media_type",

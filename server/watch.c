@@ -19,8 +19,9 @@ enum {
     SCAN_MS = 200,
     EVENTS = 64,
 };
-#define LINGER_MARK (UINT64_C(1) << 63) /* in an event: the rest is an index; else a connection's serial, or 0: stop \
-                                         */
+#define LINGER_MARK                                                                                  \
+    (UINT64_C(1) << 63) /* in an event: the rest is an index; else a connection's serial, or 0: stop \
+                         */
 
 typedef struct lingering {
     int fd; /* -1: free */

@@ -190,11 +190,14 @@ static void test_media_types(void) {
         "Content-Type: APPLICATION/JSON",         "Content-Type: application/x-www-form-urlencoded",
         "Content-Type: application/problem+json", "Content-Type: application/vnd.x+json;v=1",
         "Content-Type:application/json"};
-    static const char *const bad[] = {
-        "Content-Type: text/plain",        "Content-Type: image/png",
-        "Content-Type: application/xml",   "Content-Type: multipart/form-data; boundary=x",
-        "Content-Type: application/jsonx", "Content-Type: text/json+x",
-        "Content-Encoding: br",            "Content-Encoding: gzip, br"};
+    static const char *const bad[] = {"Content-Type: text/plain",
+                                      "Content-Type: image/png",
+                                      "Content-Type: application/xml",
+                                      "Content-Type: multipart/form-data; boundary=x",
+                                      "Content-Type: application/jsonx",
+                                      "Content-Type: text/json+x",
+                                      "Content-Encoding: br",
+                                      "Content-Encoding: gzip, br"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         http_reply reply = post_with(good[i], NULL);
         expect_status(&reply, 200, good[i]);

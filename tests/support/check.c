@@ -67,9 +67,12 @@ int check_main(int argc, char **argv, const check_test *tests, size_t count) {
         state = seed;
         failures = skips = 0;
         tests[i].run();
-        if (failures) failed++;
-        else if (skips) skipped++;
-        else passed++;
+        if (failures)
+            failed++;
+        else if (skips)
+            skipped++;
+        else
+            passed++;
     }
     printf("%s: %u passed, %u failed", slash ? slash + 1 : argv[0], passed, failed);
     if (skipped) printf(", %u skipped", skipped);

@@ -222,8 +222,7 @@ static void T(check_row_functions)(const char *row, const OPS *ops, size_t rows,
     }
     CHECK(loaded == greatest_q, "%s: d %zu: greatest of all rows", row, d);
     ops->finish(d, q, k, (REAL)1.7, out);
-    for (size_t c = 0; c < d; c++)
-        CHECK(out[c] == (q[c] - k[c]) / (REAL)1.7, "%s: d %zu: finished %zu", row, d, c);
+    for (size_t c = 0; c < d; c++) CHECK(out[c] == (q[c] - k[c]) / (REAL)1.7, "%s: d %zu: finished %zu", row, d, c);
     const REAL seen = ops->dots(rows, n, d, q, stride, k, stride, s);
     for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < rows; i++) {

@@ -50,8 +50,8 @@ static void test_content_types(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         expect_head("POST", "/attention", (exchange_headers){{"content-type", rows[i].type, NULL}}, rows[i].status,
                     rows[i].status == 415 ? "unsupported_media_type" : NULL, NULL);
-    expect_head("POST", "/attention", (exchange_headers){{"content-encoding", "br", NULL}}, 415, "unsupported_media_type",
-                "Accept-Encoding: gzip, deflate, zstd, identity");
+    expect_head("POST", "/attention", (exchange_headers){{"content-encoding", "br", NULL}}, 415,
+                "unsupported_media_type", "Accept-Encoding: gzip, deflate, zstd, identity");
     expect_head("POST", "/attention", (exchange_headers){{"content-encoding", "Identity", NULL}}, 200, NULL, NULL);
 }
 

@@ -151,10 +151,8 @@ int main(int argc, char **argv) {
 #ifdef __x86_64__
         CHECK_TEST(test_avx512_row_can_run),
 #endif
-        CHECK_TEST(test_every_function_at_every_size),
-        CHECK_TEST(test_exp2_f32_within_1_ulp),
-        CHECK_TEST(test_exp2_f64_within_1_ulp),
-        CHECK_TEST(test_exp2_at_whole_numbers_and_ends),
+        CHECK_TEST(test_every_function_at_every_size), CHECK_TEST(test_exp2_f32_within_1_ulp),
+        CHECK_TEST(test_exp2_f64_within_1_ulp),        CHECK_TEST(test_exp2_at_whole_numbers_and_ends),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
