@@ -74,7 +74,8 @@ typedef struct api_head {
     const char *method; /* "POST" */
     const char *path;   /* "/attention", without the query string, as it stood on the wire */
     /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, content-length, accept,
-     * accept-encoding, inference-header-content-length. Several fields of one name come joined by ", ". NULL as a function: no headers. */
+     * accept-encoding, inference-header-content-length. Several fields of one name come joined by ", ". NULL as a
+     * function: no headers. */
     const char *(*header)(void *context, const char *name);
     void *context;
     const char *query; /* what follows the first '?' of the target, as it stood on the wire; NULL: nothing */

@@ -10,12 +10,12 @@
 typedef struct api_block api_block;
 
 typedef struct api_memory {
-    api_budget *budget;  /* may be NULL: unbounded */
-    api_block *blocks;   /* large pieces, each its own allocation */
+    api_budget *budget;       /* may be NULL: unbounded */
+    api_block *blocks;        /* large pieces, each its own allocation */
     struct api_chunk *chunks; /* the arena of small pieces */
-    size_t held;         /* bytes charged */
-    bool over_budget;    /* a NULL below came from the budget, not from malloc */
-    bool never_fits;     /* ... which would not have sufficed for this request alone either */
+    size_t held;              /* bytes charged */
+    bool over_budget;         /* a NULL below came from the budget, not from malloc */
+    bool never_fits;          /* ... which would not have sufficed for this request alone either */
 } api_memory;
 
 void api_memory_init(api_memory *memory, api_budget *budget);
@@ -28,8 +28,8 @@ void *api_large(api_memory *memory, size_t size);
 /* Grows or shrinks a large piece (NULL: a new one), keeping its contents and alignment; where it fails the old piece
  * stays. Large blocks grow without a copy where the system can (mremap). */
 void *api_resize(api_memory *memory, void *piece, size_t size);
-/* The size that a large piece of `size` should grow to where `wanted` is needed and more may come: twice, or from half a
- * megabyte on an eighth more, in whole huge pages. Such a piece moves by page tables; what is charged stays close to
+/* The size that a large piece of `size` should grow to where `wanted` is needed and more may come: twice, or from half
+ * a megabyte on an eighth more, in whole huge pages. Such a piece moves by page tables; what is charged stays close to
  * what is used. */
 size_t api_grown_size(size_t size, size_t wanted);
 void api_release(api_memory *memory, void *piece); /* a large piece; NULL is allowed */

@@ -59,8 +59,8 @@ bool api_reader_push(api_reader *reader, const void *bytes, size_t length);
 /* Ends the document. On success returns the skeleton (a new reference: the caller decrefs), whatever its JSON type.
  * NULL: error is set to invalid_json (with line, column and byte in the detail; duplicates name the key),
  * out_of_memory, overloaded (budget), or a 422 for bounds (number of values, length of strings, depth), in
- * which case the well-formedness of the whole was still checked. Where the skeleton is whole in spite of such a 422, both
- * come: what stands before the error's place can still be looked at for an earlier one. */
+ * which case the well-formedness of the whole was still checked. Where the skeleton is whole in spite of such a 422,
+ * both come: what stands before the error's place can still be looked at for an earlier one. */
 json_t *api_reader_finish(api_reader *reader, api_error *error);
 
 /* The value that skeleton integer `index` stands for; NULL where there is none (never in a skeleton of the reader). */

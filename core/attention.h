@@ -100,18 +100,18 @@ typedef struct attn_problem {
     attn_dtype dtype;
     size_t batch, heads, kv_heads;
     size_t n_q, n_past, n_new, d_k, d_v;
-    attn_view q;              /* (batch, heads, n_q, d_k) */
-    attn_view k, v;           /* (batch, kv_heads, n_new, d_k or d_v) */
-    attn_view past_k, past_v; /* (batch, kv_heads, n_past, d_k or d_v); data NULL where n_past is 0 */
-    attn_broadcast mask;      /* uint8_t: not 0 = may attend, 0 = blocked */
-    attn_broadcast bias;      /* numbers; -infinity blocks */
+    attn_view q;                 /* (batch, heads, n_q, d_k) */
+    attn_view k, v;              /* (batch, kv_heads, n_new, d_k or d_v) */
+    attn_view past_k, past_v;    /* (batch, kv_heads, n_past, d_k or d_v); data NULL where n_past is 0 */
+    attn_broadcast mask;         /* uint8_t: not 0 = may attend, 0 = blocked */
+    attn_broadcast bias;         /* numbers; -infinity blocks */
     const int64_t *kv_lengths;   /* (batch) keys from this index on are blocked; NULL: none */
     const int64_t *query_offset; /* (batch) position of query 0 among the keys; NULL: n_past. Any int64 within +-2^53 */
     bool causal;                 /* key j is open to query i only if j <= i + offset */
     bool has_window;             /* ... only if i + offset - left <= j <= i + offset + right */
     int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
-    double scale;                /* multiplies q.k; rounded to the type first */
-    double softcap;              /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+    double scale;                      /* multiplies q.k; rounded to the type first */
+    double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
 } attn_problem;
 
 /* What is wanted; each NULL member is not. All but output are contiguous in the shape named.
@@ -131,9 +131,16 @@ typedef struct attn_results {
 
 /* Where the first number that does not fit stands (the least in the order stage, batch, head, query, key). */
 typedef enum attn_stage {
-    ATTN_STAGE_Q, ATTN_STAGE_K, ATTN_STAGE_V, /* projections: head, row in `query`, column in `key` */
-    ATTN_STAGE_SCORES, ATTN_STAGE_SCALED, ATTN_STAGE_CAPPED, ATTN_STAGE_MASKED, ATTN_STAGE_OUTPUT,
-    ATTN_STAGE_HEADS, ATTN_STAGE_PROJECTION, /* w_o: row in `query`, column in `key` */
+    ATTN_STAGE_Q,
+    ATTN_STAGE_K,
+    ATTN_STAGE_V, /* projections: head, row in `query`, column in `key` */
+    ATTN_STAGE_SCORES,
+    ATTN_STAGE_SCALED,
+    ATTN_STAGE_CAPPED,
+    ATTN_STAGE_MASKED,
+    ATTN_STAGE_OUTPUT,
+    ATTN_STAGE_HEADS,
+    ATTN_STAGE_PROJECTION, /* w_o: row in `query`, column in `key` */
 } attn_stage;
 
 typedef struct attn_fault {
@@ -177,7 +184,8 @@ typedef struct attn_weight {
  * x and the weights are finite. */
 typedef struct attn_mha {
     attn_problem attention;
-    size_t d_model, d_context, d_out; /* d_context = d_model where context is NULL; d_out ignored where w_o.data is NULL */
+    size_t d_model, d_context,
+        d_out;           /* d_context = d_model where context is NULL; d_out ignored where w_o.data is NULL */
     const void *x;       /* (batch, n_q, d_model) */
     const void *context; /* (batch, n_new, d_context), or NULL: x */
     attn_weight w_q;     /* (d_model, heads * d_k) */
@@ -190,10 +198,10 @@ typedef struct attn_mha {
 
 typedef struct attn_mha_results {
     attn_results attention; /* its output is ignored; see heads */
-    void *output; /* (batch, n_q, d_out), or (batch, n_q, heads * d_v) without w_o; may be NULL */
-    void *heads;  /* (batch, n_q, heads * d_v): concatenated, after head_mask, before w_o; may be NULL */
-    void *q;      /* (batch, heads, n_q, d_k) after projection; may be NULL, likewise k and v (new ones only): */
-    void *k, *v;  /* (batch, kv_heads, n_new, d_k or d_v) */
+    void *output;           /* (batch, n_q, d_out), or (batch, n_q, heads * d_v) without w_o; may be NULL */
+    void *heads;            /* (batch, n_q, heads * d_v): concatenated, after head_mask, before w_o; may be NULL */
+    void *q;     /* (batch, heads, n_q, d_k) after projection; may be NULL, likewise k and v (new ones only): */
+    void *k, *v; /* (batch, kv_heads, n_new, d_k or d_v) */
 } attn_mha_results;
 
 double attn_mha_flops(const attn_mha *mha);

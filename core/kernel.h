@@ -12,37 +12,37 @@
 
 #include "attention.h"
 
-#define ATTN_KERNEL_OPS(NAME, REAL)                                                                                   \
-    typedef struct NAME {                                                                                             \
-        size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                        \
-        size_t block_q;        /* rows best done at a time: their scores stay in the level 1 cache */                 \
-        size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                           \
-        /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,    \
-         * infinity or NaN where one is not finite. */                                                                \
-        REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                            \
-        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, j < tile_k */         \
-        void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);           \
-        /* max[i] = the greatest of s[i * tile_k + j], j < n, for i < rows; n > 0 */                                  \
-        void (*row_max)(size_t rows, size_t n, const REAL *s, REAL *max);                                             \
-        /* With x = s[i * tile_k + j], i < rows, j < n: x becomes 2^(x - shift[i]), the difference rounded, within    \
-         * 1 ulp; exactly 0 where x is -infinity, 1 where x is the shift, NaN where x is NaN. For differences up to   \
-         * 20. sum[i] = the sum of the row. */                                                                        \
-        void (*exp2_sum)(size_t rows, size_t n, REAL *s, const REAL *shift, REAL *sum);                               \
-        /* x[i][c] = sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d, a multiple of lanes. \
-         * x is added to o (rows, d), and what the rounding of that added too much is kept in lost (rows, d), which is               \
-         * taken off the next x first (Kahan): o - lost is the sum. */                                                                \
-        void (*mix)(size_t rows, size_t n, size_t d, const REAL *p, const REAL *v, size_t v_stride, REAL *o,          \
-                    REAL *lost);                                                                                      \
-        /* As scores, with the keys where they are: for few rows, where packing would cost more than it saves. Writes \
-         * s[i * tile_k + j] for j < n only. Returns max |k| as pack_keys does. */                                    \
-        REAL (*dots)(size_t rows, size_t n, size_t d, const REAL *q, size_t q_stride, const REAL *k,                  \
-                     size_t k_stride, REAL *s);                                                                       \
-        /* out (rows, d) = x times factor, rows of x `stride` apart. Returns max |x| as pack_keys does. */            \
-        REAL (*load)(size_t rows, size_t d, const REAL *x, size_t stride, REAL factor, REAL *out);                    \
-        /* most[i] = the greatest |x| of row i < rows, infinity or NaN where one is not finite */                     \
-        void (*magnitudes)(size_t rows, size_t d, const REAL *x, size_t stride, REAL *most);                          \
-        /* out[c] = (o[c] - lost[c]) / sum, c < n */                                                                  \
-        void (*finish)(size_t n, const REAL *o, const REAL *lost, REAL sum, REAL *out);                               \
+#define ATTN_KERNEL_OPS(NAME, REAL)                                                                                    \
+    typedef struct NAME {                                                                                              \
+        size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                         \
+        size_t block_q;        /* rows best done at a time: their scores stay in the level 1 cache */                  \
+        size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                            \
+        /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,     \
+         * infinity or NaN where one is not finite. */                                                                 \
+        REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                             \
+        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, j < tile_k */          \
+        void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);            \
+        /* max[i] = the greatest of s[i * tile_k + j], j < n, for i < rows; n > 0 */                                   \
+        void (*row_max)(size_t rows, size_t n, const REAL *s, REAL *max);                                              \
+        /* With x = s[i * tile_k + j], i < rows, j < n: x becomes 2^(x - shift[i]), the difference rounded, within     \
+         * 1 ulp; exactly 0 where x is -infinity, 1 where x is the shift, NaN where x is NaN. For differences up to    \
+         * 20. sum[i] = the sum of the row. */                                                                         \
+        void (*exp2_sum)(size_t rows, size_t n, REAL *s, const REAL *shift, REAL *sum);                                \
+        /* x[i][c] = sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d, a multiple of lanes.  \
+         * x is added to o (rows, d), and what the rounding of that added too much is kept in lost (rows, d), which is \
+         * taken off the next x first (Kahan): o - lost is the sum. */                                                 \
+        void (*mix)(size_t rows, size_t n, size_t d, const REAL *p, const REAL *v, size_t v_stride, REAL *o,           \
+                    REAL *lost);                                                                                       \
+        /* As scores, with the keys where they are: for few rows, where packing would cost more than it saves. Writes  \
+         * s[i * tile_k + j] for j < n only. Returns max |k| as pack_keys does. */                                     \
+        REAL (*dots)                                                                                                   \
+        (size_t rows, size_t n, size_t d, const REAL *q, size_t q_stride, const REAL *k, size_t k_stride, REAL *s);    \
+        /* out (rows, d) = x times factor, rows of x `stride` apart. Returns max |x| as pack_keys does. */             \
+        REAL (*load)(size_t rows, size_t d, const REAL *x, size_t stride, REAL factor, REAL *out);                     \
+        /* most[i] = the greatest |x| of row i < rows, infinity or NaN where one is not finite */                      \
+        void (*magnitudes)(size_t rows, size_t d, const REAL *x, size_t stride, REAL *most);                           \
+        /* out[c] = (o[c] - lost[c]) / sum, c < n */                                                                   \
+        void (*finish)(size_t n, const REAL *o, const REAL *lost, REAL sum, REAL *out);                                \
     } NAME
 
 ATTN_KERNEL_OPS(attn_ops_f32, float);

@@ -26,11 +26,11 @@ typedef struct attn_plan {
     size_t rows;                               /* the most rows of a row tile */
     size_t key_tiles;
     size_t splits, tiles_per_split; /* the keys of a row tile are done in `splits` ranges, merged at the end */
-    bool packed; /* key and value tiles are packed once, before; else by each user: where one row tile reads them */
+    bool packed;   /* key and value tiles are packed once, before; else by each user: where one row tile reads them */
     bool in_place; /* keys are multiplied where they are: so few rows that packing would cost more */
-    bool stages; /* scores, scaled or capped is asked for: blocked cells matter */
-    bool direct; /* the exponents of softmax are q.k times a factor: no bias, no softcap, scale above zero */
-    bool stats;  /* weights are asked for: the maximum and sum of every row are kept */
+    bool stages;   /* scores, scaled or capped is asked for: blocked cells matter */
+    bool direct;   /* the exponents of softmax are q.k times a factor: no bias, no softcap, scale above zero */
+    bool stats;    /* weights are asked for: the maximum and sum of every row are kept */
 
     unsigned char *workspace;
     size_t at_keys, at_values, at_in_place, at_stats, at_partials, at_slots; /* offsets in bytes */

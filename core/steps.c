@@ -73,8 +73,7 @@ static void tile_steps(attn_plan *plan, const attn_rows *rows, size_t tile, attn
     ATTN_T(attn_load_queries)(plan, rows, false, scratch->queries);
     score_tile(plan, rows, tile, plan->stages || !is_blocked(plan, rows, tile), scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
-        store_steps(plan, rows, r, tile * plan->tile_k, attn_plan_keys(plan, tile),
-                    scratch->scores + r * plan->tile_k);
+        store_steps(plan, rows, r, tile * plan->tile_k, attn_plan_keys(plan, tile), scratch->scores + r * plan->tile_k);
     }
 }
 

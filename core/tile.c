@@ -159,7 +159,8 @@ static bool values_in_place(const attn_plan *plan, size_t batch, size_t kv_head,
     if (values->data == NULL || d != plan->d_v_padded || (plan->packed && values->stride != d)) return false;
     for (size_t j = 0; j < n; j += CHUNK) {
         const size_t count = n - j < CHUNK ? n - j : CHUNK;
-        ATTN_T(attn_ops_of)(plan->kernel)->magnitudes(count, d, values->data + j * values->stride, values->stride, most);
+        ATTN_T(attn_ops_of)
+        (plan->kernel)->magnitudes(count, d, values->data + j * values->stride, values->stride, most);
         for (size_t i = 0; i < count; i++) {
             if (most[i] != 0 && !(VALUE_LEAST <= most[i] && most[i] <= limit)) return false;
         }
@@ -195,8 +196,8 @@ attn_values ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_
         const size_t index = packed_index(plan, rows, tile);
         values.data = packed_values(plan, index);
         if (plan->workspace[plan->at_in_place + index]) {
-            values.data = tile_rows(plan, &problem->past_v, &problem->v, rows->batch, rows->kv_head, tile,
-                                    &values.stride);
+            values.data =
+                tile_rows(plan, &problem->past_v, &problem->v, rows->batch, rows->kv_head, tile, &values.stride);
         }
     } else {
         attn_values found;

@@ -49,7 +49,8 @@ static inline void vec_transpose(vec *r) {
     }
     for (size_t i = 0; i < 4; i++) {
         const vec a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
-        const vec c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88), d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+        const vec c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88),
+                  d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
         r[i] = _mm512_shuffle_f32x4(a, c, 0x88);
         r[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
         r[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
@@ -90,7 +91,8 @@ static inline void vec_transpose(vec *r) {
     }
     for (size_t i = 0; i < 2; i++) {
         const vec a = _mm512_shuffle_f64x2(t[i], t[i + 2], 0x88), b = _mm512_shuffle_f64x2(t[i], t[i + 2], 0xdd);
-        const vec c = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88), d = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
+        const vec c = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88),
+                  d = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
         r[i] = _mm512_shuffle_f64x2(a, c, 0x88);
         r[i + 2] = _mm512_shuffle_f64x2(b, d, 0x88);
         r[i + 4] = _mm512_shuffle_f64x2(a, c, 0xdd);

@@ -1,7 +1,7 @@
 /* simd.h: the functions of a kernel row, written once on top of the vectors of an instruction set.
  *
- * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with its
- * vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
+ * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with
+ * its vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
  * and once for double. vec_max(a, b) must give b where one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
  * once, vec_round(x) is the nearest integer, and vec_scale(a, x) adds vec_round(x) to the exponent of a.
  *
@@ -61,8 +61,8 @@ INLINE void multiply_add(size_t rows, size_t vectors, const real *a, const real 
 /* Keeps the compiler from knowing how `p` came about, and from moving loads across. */
 #define HIDE(p) __asm__ volatile("" : "+r"(p) : : "memory")
 
-/* acc (rows, vectors) = a (rows, depth) b (depth, vectors). `rows` and `vectors` are constants where this is inlined, so
- * that acc is registers. Four steps a turn: fewer branches, of which the last is then foreseen. */
+/* acc (rows, vectors) = a (rows, depth) b (depth, vectors). `rows` and `vectors` are constants where this is inlined,
+ * so that acc is registers. Four steps a turn: fewer branches, of which the last is then foreseen. */
 INLINE void micro_kernel(size_t rows, size_t vectors, size_t depth, const real *a, size_t a_stride, const real *b,
                          size_t b_stride, vec *acc) {
     const real *lower = rows > 3 ? a + 3 * a_stride : a;
@@ -90,14 +90,14 @@ INLINE size_t next_block(size_t rows_left) {
 }
 
 /* `rows` (1 to TILE_ROWS) known at run time only -> a call in which it is a constant */
-#define WITH_CONSTANT_ROWS(rows, function, ...)                                                                        \
-    switch (rows) {                                                                                                    \
-    case 1: function(1, __VA_ARGS__); break;                                                                           \
-    case 2: function(2, __VA_ARGS__); break;                                                                           \
-    case 3: function(3, __VA_ARGS__); break;                                                                           \
-    case 4: function(4, __VA_ARGS__); break;                                                                           \
-    case 5: function(5, __VA_ARGS__); break;                                                                           \
-    default: function(6, __VA_ARGS__); break;                                                                          \
+#define WITH_CONSTANT_ROWS(rows, function, ...) \
+    switch (rows) {                             \
+    case 1: function(1, __VA_ARGS__); break;    \
+    case 2: function(2, __VA_ARGS__); break;    \
+    case 3: function(3, __VA_ARGS__); break;    \
+    case 4: function(4, __VA_ARGS__); break;    \
+    case 5: function(5, __VA_ARGS__); break;    \
+    default: function(6, __VA_ARGS__); break;   \
     }
 
 _Static_assert(TILE_ROWS == 6, "WITH_CONSTANT_ROWS has a case for each number of rows");
@@ -165,8 +165,8 @@ INLINE void magnitude_see(magnitude *m, vec k) {
 
 INLINE real magnitude_of(const magnitude *m) { return vec_greatest(m->greatest) + vec_sum(m->zeros); }
 
-/* Asks for what follows 2 KiB behind p, be it past the end of all memory: with one query, memory is what takes the time,
- * and several rows read side by side are not foreseen by the CPU (decoding took 65 ms without, 51 ms with). */
+/* Asks for what follows 2 KiB behind p, be it past the end of all memory: with one query, memory is what takes the
+ * time, and several rows read side by side are not foreseen by the CPU (decoding took 65 ms without, 51 ms with). */
 INLINE void fetch_ahead(const real *p) { __builtin_prefetch((const void *)((uintptr_t)p + 2048)); }
 
 /* LANES keys by columns [c, c + LANES) through a transposition in registers */
@@ -211,7 +211,8 @@ static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *pa
 #define DOT_ROWS 2
 #define DOT_KEYS 4
 
-/* The scores of `rows` queries and `keys` keys, which are constants where this is inlined. `m` sees the keys if `see`. */
+/* The scores of `rows` queries and `keys` keys, which are constants where this is inlined. `m` sees the keys if `see`.
+ */
 INLINE void dot_block(size_t rows, size_t keys, bool see, size_t d, const real *q, size_t q_stride, const real *k,
                       size_t k_stride, real *s, magnitude *m) {
     vec acc[DOT_ROWS * DOT_KEYS], x[DOT_ROWS];
@@ -237,8 +238,8 @@ INLINE void dot_block(size_t rows, size_t keys, bool see, size_t d, const real *
     for (size_t i = 0; i < rows * keys; i++) s[i / keys * TILE_K + i % keys] = vec_sum(acc[i]);
 }
 
-INLINE void dot_keys(size_t rows, size_t keys, size_t d, const real *q, size_t q_stride, const real *k,
-                     size_t k_stride, real *s, magnitude *m) {
+INLINE void dot_keys(size_t rows, size_t keys, size_t d, const real *q, size_t q_stride, const real *k, size_t k_stride,
+                     real *s, magnitude *m) {
     size_t i = 0;
     if (rows == 1)
         dot_block(1, keys, true, d, q, q_stride, k, k_stride, s, m), i = 1;
@@ -294,8 +295,7 @@ static void magnitudes(size_t rows, size_t d, const real *x, size_t stride, real
 static void finish(size_t n, const real *o, const real *lost, real sum, real *out) {
     const vec by = vec_set(sum);
     size_t c = 0;
-    for (; c + LANES <= n; c += LANES)
-        vec_store(out + c, vec_div(vec_sub(vec_load(o + c), vec_load(lost + c)), by));
+    for (; c + LANES <= n; c += LANES) vec_store(out + c, vec_div(vec_sub(vec_load(o + c), vec_load(lost + c)), by));
     for (; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
 }
 
@@ -314,11 +314,11 @@ static void row_max(size_t rows, size_t n, const real *s, real *max) {
     }
 }
 
-/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that makes the
- * greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float by
- * trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). All coefficients are
- * multiplied by EXP2_LIFT, so that 2^n can be multiplied in through the exponent also where the result is subnormal or
- * zero: the last multiplication rounds it. At EXP2_LOWEST and below the result rounds to 0. */
+/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that makes
+ * the greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float
+ * by trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). All
+ * coefficients are multiplied by EXP2_LIFT, so that 2^n can be multiplied in through the exponent also where the result
+ * is subnormal or zero: the last multiplication rounds it. At EXP2_LOWEST and below the result rounds to 0. */
 #ifndef ATTN_DOUBLE
 #define EXP2_LOWEST -151.0f
 #define EXP2_LIFT 0x1p64f
