@@ -257,7 +257,9 @@ static void intermediates(const attn_engine *engine, attn_dtype dtype) {
                  {"the greatest values", 1, 1, 1, most, 1},
                  {"the lowest values", 1, 1, 1, -most, 1},
                  {"products below the range, a great scale", 1 / big, 1 / big, 2 / big, 1, big},
-                 {"values below the range", 1, 1, 1, wide ? 0x1p-1074 : 0x1p-149, 1}};
+                 {"values below the range", 1, 1, 1, wide ? 0x1p-1074 : 0x1p-149, 1},
+                 {"products that lose digits below the range, a scale that brings them back",
+                  wide ? 1.37e-160 : 1.37e-22, wide ? 1e-160 : 1e-22, wide ? 3e-160 : 3e-22, 1, 1e18}};
     for (size_t i = 0; i < COUNT(cases); i++)
         for (size_t n_k = 1; n_k < 4000; n_k = n_k * 7 + 3) {
             bag owner = {0};
