@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "case.h"
@@ -214,6 +215,14 @@ static void test_a_drain_answers_what_is_in_flight(void) {
     sleep_seconds(0.3);
     kill(daemon.pid, SIGTERM);
     sleep_seconds(0.1);
+    size_t answered = 0; /* at about the signal: those could not know of it */
+    bool early[POSTS];
+    for (size_t i = 0; i < POSTS; i++) {
+        char byte;
+        early[i] = recv(wires[i].fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+        answered += early[i];
+    }
+    if (answered == POSTS) check_skip("all was answered before the signal");
     CHECK(!wire_open(&late, daemon.port), "a new connection was taken");
     wire_print(&upload, &SMALL[1]);
     reply = wire_reply(&upload, 30, false);
@@ -223,8 +232,8 @@ static void test_a_drain_answers_what_is_in_flight(void) {
         char value[512];
         reply = wire_reply(&wires[i], 60, false);
         CHECK(reply.status == 200, "request %zu: %d %.200s", i, reply.status, reply.body ? reply.body : "");
-        CHECK(reply.status == 0 || (http_header(&reply, "Connection", value) && !strcasecmp(value, "close")),
-              "request %zu: Connection: %s", i, value);
+        const bool closes = http_header(&reply, "Connection", value) && !strcasecmp(value, "close");
+        CHECK(reply.status == 0 || early[i] || closes, "request %zu lacks Connection: close", i);
         http_free(&reply);
         wire_close(&wires[i]);
     }
