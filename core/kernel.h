@@ -35,7 +35,7 @@
                     REAL *lost);                                                                                       \
         /* As scores, with the keys where they are: for few rows, where packing would cost more than it saves. Writes  \
          * s[i * tile_k + j] for j < n only. Returns max |k| as pack_keys does. */                                     \
-        REAL (*dots)                                                                                                   \
+        REAL(*dots)                                                                                                    \
         (size_t rows, size_t n, size_t d, const REAL *q, size_t q_stride, const REAL *k, size_t k_stride, REAL *s);    \
         /* out (rows, d) = x times factor, rows of x `stride` apart. Returns max |x| as pack_keys does. */             \
         REAL (*load)(size_t rows, size_t d, const REAL *x, size_t stride, REAL factor, REAL *out);                     \
