@@ -174,7 +174,7 @@ static int by_offsets(const void *left, const void *right) {
 static bool check_cover(const entry *entries, const entry **order, size_t count, size_t length, api_error *error) {
     size_t at = 0;
     for (size_t i = 0; i < count; i++) order[i] = &entries[i];
-    if (count) qsort(order, count, sizeof *order, by_offsets);
+    if (count) qsort(order, count, sizeof(const entry *), by_offsets);
     for (size_t i = 0; i < count; i++) {
         if (order[i]->begin != at)
             return entry_fault(order[i], error, API_OUT_OF_RANGE,
@@ -261,7 +261,7 @@ static json_t *make_document(api_body *body, const json_t *header, api_error *er
     json_t *member;
     const size_t most = json_object_size(header);
     entry *entries = api_small(body->memory, (most + 1) * sizeof *entries);
-    const entry **order = api_small(body->memory, (most + 1) * sizeof *order);
+    const entry **order = api_small(body->memory, (most + 1) * sizeof(const entry *));
     json_t *root = json_object();
     if (!entries || !order || !root) {
         say_no_memory(body, error);

@@ -48,7 +48,7 @@ __attribute__((always_inline)) static inline shortest choose(interval in, int k)
 
 /* |value| = c 2^q, not 0; `closer`: the neighbour below is at half the distance (a power of two). */
 __attribute__((always_inline)) static inline shortest shortest_of(uint64_t c, int q, bool closer, int precision) {
-    if (q <= 0 && q + __builtin_ctzll(c) >= 0) return (shortest){c >> -q, 0}; /* an integer */
+    if (q <= 0 && q > -64 && q + __builtin_ctzll(c) >= 0) return (shortest){c >> -q, 0}; /* an integer */
     const uint64_t odd = c & 1, left = 4 * c - 2 + closer, right = 4 * c + 2;
     const int k = (q * 1262611 - (closer ? 524031 : 0)) >> 22; /* floor(log10(2^q)), of 3/4 2^q where closer */
     const int h = q + api_log2_power(-k) + 1;                  /* 1 to 4 */

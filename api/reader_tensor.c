@@ -26,7 +26,7 @@ void *api_value_reserve(api_reader *reader, api_value *value, size_t bytes) {
         api_reader_exhaust(reader);
         return NULL;
     }
-    if (state->borrowed) memcpy(data, value->data, state->capacity);
+    if (state->borrowed && value->data) memcpy(data, value->data, state->capacity);
     state->borrowed = false;
     value->data = data;
     state->capacity = room;

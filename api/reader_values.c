@@ -64,8 +64,8 @@ static void shift_indices(json_t *tree, size_t by) {
     json_t *inner;
     size_t i;
     if (json_is_integer(tree)) json_integer_set(tree, json_integer_value(tree) + (json_int_t)by);
-    json_array_foreach(tree, i, inner) shift_indices(inner, by);
-    json_object_foreach(tree, key, inner) shift_indices(inner, by);
+    json_array_foreach(tree, i, inner) { shift_indices(inner, by); }
+    json_object_foreach(tree, key, inner) { shift_indices(inner, by); }
 }
 
 json_t *api_reader_adopt(api_reader *reader, api_place place, api_reader *other, json_t *tree, api_error *error) {

@@ -109,8 +109,9 @@ static void begin_body(api_request *request, uint64_t length, const char *query)
     body->endpoint = request->route->endpoint;
     body->expected = request->coding == API_IDENTITY ? length : 0;
     request->trace.format = body->format->name;
-    char *copy = query ? api_small(&request->memory, strlen(query) + 1) : NULL;
-    if (copy) body->query = strcpy(copy, query);
+    const size_t room = query ? strlen(query) + 1 : 0;
+    char *copy = query ? api_small(&request->memory, room) : NULL;
+    if (copy) body->query = memcpy(copy, query, room);
     if ((copy || !query) && api_coding_begin(request) && body->format->open(body)) return;
     body->reader = NULL;
     if (request->memory.over_budget)

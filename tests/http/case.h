@@ -6,7 +6,7 @@
 
 typedef struct text_buffer {
     char *bytes;
-    size_t length;
+    size_t length, room;
 } text_buffer;
 
 __attribute__((format(printf, 2, 3))) void text_print(text_buffer *text, const char *format, ...);

@@ -8,12 +8,14 @@
 #include "case.h"
 
 void text_append(text_buffer *text, const char *bytes, size_t length) {
-    char *grown = realloc(text->bytes, text->length + length + 1);
-    if (!grown) abort();
-    text->bytes = grown;
-    if (length) memcpy(grown + text->length, bytes, length);
+    if (text->length + length >= text->room) {
+        text->room = 2 * (text->length + length) + 64;
+        text->bytes = realloc(text->bytes, text->room);
+        if (!text->bytes) abort();
+    }
+    if (length) memcpy(text->bytes + text->length, bytes, length);
     text->length += length;
-    grown[text->length] = 0;
+    text->bytes[text->length] = 0;
 }
 
 void text_print(text_buffer *text, const char *format, ...) {
