@@ -33,7 +33,7 @@ static span next(span *rest, char separator) {
     }
     const span piece = {rest->start, i};
     const size_t used = i < rest->length ? i + 1 : i;
-    rest->start += used;
+    if (used) rest->start += used; /* an empty text may be NULL */
     rest->length -= used;
     return trim(piece);
 }
