@@ -12,7 +12,8 @@
  * max |v|, which 8 eps (1 + (1 + d_k/16) S + log2 n) max |v| covers. A bias counts where the weight is at least eps:
  * below that its relative error changes nothing that can be seen.
  *
- * Every bound gets the least positive number of the type on top: results below the normal range round absolutely.
+ * Below the normal range a rounding errs by up to half the least positive number, whatever it rounds: a sum of t
+ * products gets (1 + t/2) such numbers on top of its bound, any other result one.
  */
 #include "oracle.h"
 
@@ -165,7 +166,7 @@ static long double row_stages(oracle *o, const attn_problem *p, const attn_resul
         const long double scaled = scale * dot, all = fabsl(scale) * terms;
         const long double capped = cap > 0 ? cap * tanhl(scaled / cap) : scaled;
         const size_t cell = row * n_k + j;
-        set(&o->scores, cell, dot, (8 + d / 2) * eps * terms + tiny);
+        set(&o->scores, cell, dot, (8 + d / 2) * eps * terms + (1 + d / 2) * tiny);
         set(&o->scaled, cell, scaled, (8 + d / 2) * eps * all + tiny);
         set(&o->capped, cell, capped, (8 + d / 2) * eps * all + tiny);
         if (open)
@@ -280,7 +281,7 @@ static void linear(oracle_tensor *t, size_t index, attn_dtype dtype, const void 
         terms += fabsl(term);
     }
     const long double t_count = (long double)inner + (bias ? 1 : 0);
-    set(t, index, sum, (8 + t_count / 2) * eps_of(dtype) * terms + tiny_of(dtype));
+    set(t, index, sum, (8 + t_count / 2) * eps_of(dtype) * terms + (1 + t_count / 2) * tiny_of(dtype));
 }
 
 /* x W + b in the shape (batch, heads, n, d) */
