@@ -51,41 +51,63 @@ static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *s
     scratch->max[r] = max;
 }
 
-/* Scores of rows [first, first + count): q.k -> exp(masked - m), for each row; m and l move along. */
-static void softmax_block(const attn_plan *plan, const attn_rows *rows, size_t first, size_t count, size_t key,
-                          size_t n, attn_tile_kind kind, attn_scratch *scratch) {
-    real peaks[MOST_ROWS], shifts[MOST_ROWS], sums[MOST_ROWS];
+/* Scores of a part: q.k -> exp(masked - m), for each row; m and l move along. `key` is the tile's first. */
+static void softmax_part(const attn_plan *plan, const attn_rows *rows, const attn_part *part, size_t key,
+                         attn_tile_kind kind, attn_scratch *scratch) {
+    real peaks[MOST_ROWS], shifts[MOST_ROWS], sums[MOST_ROWS], *s = scratch->scores + part->lo;
+    const size_t n = part->hi - part->lo;
     if (!plan->direct || kind == ATTN_TILE_MIXED) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < part->count; i++) {
             ATTN_T(attn_exponents)
-            (plan, rows, first + i, key, n, kind == ATTN_TILE_MIXED, scratch->scores + i * plan->tile_k);
+            (plan, rows, part->first + i, key + part->lo, n, kind == ATTN_TILE_MIXED, s + i * plan->tile_k);
         }
     }
-    ATTN_T(attn_ops_of)(plan->kernel)->row_max(count, n, scratch->scores, peaks);
-    for (size_t i = 0; i < count; i++) {
-        const real *max = &scratch->max[first + i];
-        if (peaks[i] > *max + RESCALE_STEP || *max == -(real)INFINITY) shift_row(plan, first + i, peaks[i], scratch);
+    ATTN_T(attn_ops_of)(plan->kernel)->row_max(part->count, n, s, peaks);
+    for (size_t i = 0; i < part->count; i++) {
+        const size_t r = part->first + i;
+        const real *max = &scratch->max[r];
+        if (peaks[i] > *max + RESCALE_STEP || *max == -(real)INFINITY) shift_row(plan, r, peaks[i], scratch);
         shifts[i] = *max == -(real)INFINITY ? 0 : *max; /* nothing open yet: all e are 0 */
     }
-    ATTN_T(attn_exponentials)(plan, count, n, scratch->scores, shifts, sums);
-    for (size_t i = 0; i < count; i++) add(&scratch->sum[first + i], &scratch->sum_lost[first + i], sums[i]);
+    ATTN_T(attn_exponentials)(plan, part->count, n, s, shifts, sums);
+    for (size_t i = 0; i < part->count; i++) {
+        add(&scratch->sum[part->first + i], &scratch->sum_lost[part->first + i], sums[i]);
+    }
+}
+
+/* Cuts off the keys at both ends that are blocked for all rows of the part. */
+static void narrow(const attn_plan *plan, const attn_rows *rows, size_t key, attn_part *part) {
+    size_t lo = SIZE_MAX, hi = 0;
+    for (size_t i = 0; i < part->count; i++) {
+        const size_t query = rows->query + (part->first + i) % rows->queries;
+        const attn_span span = attn_query_span(plan->problem, rows->batch, query);
+        if (span.lo >= span.hi) continue;
+        lo = span.lo < lo ? span.lo : lo;
+        hi = span.hi > hi ? span.hi : hi;
+    }
+    if (hi < key + part->hi) part->hi = hi > key ? hi - key : 0;
+    if (lo > key) part->lo = (lo - key) / ATTN_KEY_STEP * ATTN_KEY_STEP;
 }
 
 static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, attn_tile_kind kind,
                         attn_scratch *scratch) {
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    const size_t all = rows->heads * rows->queries, n = attn_plan_keys(plan, tile), d_v = plan->d_v_padded;
+    const size_t all = rows->heads * rows->queries, d_v = plan->d_v_padded, key = tile * plan->tile_k;
     const bool mixes = d_v > 0 && plan->results->output.data != NULL;
     const real *keys = ATTN_T(attn_keys_of)(plan, rows, tile, scratch);
     attn_values values = {.data = NULL};
     if (mixes) values = ATTN_T(attn_values_of)(plan, rows, tile, scratch);
-    for (size_t first = 0, count; first < all; first += count) {
-        count = all - first < ops->block_q ? all - first : ops->block_q;
-        ATTN_T(attn_score_rows)(plan, rows, tile, keys, first, count, scratch);
-        softmax_block(plan, rows, first, count, tile * plan->tile_k, n, kind, scratch);
+    for (attn_part part = {.first = 0}; part.first < all; part.first += part.count) {
+        part.count = all - part.first < ops->block_q ? all - part.first : ops->block_q;
+        part.lo = 0;
+        part.hi = attn_plan_keys(plan, tile);
+        if (kind == ATTN_TILE_MIXED) narrow(plan, rows, key, &part);
+        if (part.lo >= part.hi) continue;
+        ATTN_T(attn_score_rows)(plan, rows, tile, keys, &part, scratch);
+        softmax_part(plan, rows, &part, key, kind, scratch);
         if (!mixes) continue;
-        ops->mix(count, n, d_v, scratch->scores, values.data, values.stride, scratch->output + first * d_v,
-                 scratch->lost + first * d_v);
+        ops->mix(part.count, part.hi - part.lo, d_v, scratch->scores + part.lo, values.data + part.lo * values.stride,
+                 values.stride, scratch->output + part.first * d_v, scratch->lost + part.first * d_v);
     }
 }
 

@@ -12,6 +12,9 @@
 
 #include "attention.h"
 
+/* Packed keys can be used from each multiple of this on. */
+#define ATTN_KEY_STEP 64
+
 #define ATTN_KERNEL_OPS(NAME, REAL)                                                                                    \
     typedef struct NAME {                                                                                              \
         size_t tile_q, tile_k; /* queries and keys of a tile; tile_k is a multiple of lanes */                         \
@@ -20,8 +23,10 @@
         /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,     \
          * infinity or NaN where one is not finite. */                                                                 \
         REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                             \
-        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, j < tile_k */          \
-        void (*scores)(size_t rows, size_t d, const REAL *q, size_t q_stride, const REAL *packed, REAL *s);            \
+        /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, lo <= j < hi <=        \
+         * tile_k; lo is a multiple of ATTN_KEY_STEP. Up to the next such multiple, s may be overwritten. */           \
+        void (*scores)(size_t rows, size_t lo, size_t hi, size_t d, const REAL *q, size_t q_stride,                    \
+                       const REAL *packed, REAL *s);                                                                   \
         /* max[i] = the greatest of s[i * tile_k + j], j < n, for i < rows; n > 0 */                                   \
         void (*row_max)(size_t rows, size_t n, const REAL *s, REAL *max);                                              \
         /* With x = s[i * tile_k + j], i < rows, j < n: x becomes 2^(x - shift[i]), the difference rounded, within     \
@@ -43,6 +48,11 @@
         void (*magnitudes)(size_t rows, size_t d, const REAL *x, size_t stride, REAL *most);                           \
         /* out[c] = (o[c] - lost[c]) / sum, c < n */                                                                   \
         void (*finish)(size_t n, const REAL *o, const REAL *lost, REAL sum, REAL *out);                                \
+        /* c (rows, columns) = a (rows, inner) times b (inner, columns), or b given (columns, inner) if transposed; or \
+         * is added to c if `add`. Strides are those of rows. A row of c does not depend on the other rows. What       \
+         * overflows on the way is infinite or NaN in the end. */                                                      \
+        void (*multiply)(size_t rows, size_t columns, size_t inner, const REAL *a, size_t a_stride, const REAL *b,     \
+                         size_t b_stride, bool transposed, bool add, REAL *c, size_t c_stride);                        \
     } NAME
 
 ATTN_KERNEL_OPS(attn_ops_f32, float);

@@ -97,9 +97,9 @@ double attn_mha_flops(const attn_mha *mha) {
 
 /* ---- the two number types --------------------------------------------------------------------------------------- */
 
-static void project(attn_dtype dtype, attn_pool *pool, attn_projection *projections, size_t count,
+static void project(attn_dtype dtype, const attn_engine *engine, attn_projection *projections, size_t count,
                     const atomic_bool *cancel) {
-    (dtype == ATTN_F64 ? attn_project_f64 : attn_project_f32)(pool, projections, count, cancel);
+    (dtype == ATTN_F64 ? attn_project_f64 : attn_project_f32)(engine, projections, count, cancel);
 }
 
 static size_t find_not_finite(attn_dtype dtype, size_t from, size_t rows, size_t columns, size_t stride,
@@ -195,7 +195,7 @@ static attn_status project_inputs(const mha_run *r) {
          .bias = m->b_v,
          .y = r->v},
     };
-    project(a->dtype, r->engine->pool, p, ATTN_PROJECTIONS, r->cancel);
+    project(a->dtype, r->engine, p, ATTN_PROJECTIONS, r->cancel);
     if (cancelled(r)) return ATTN_CANCELLED;
     const spill spills[ATTN_PROJECTIONS] = {
         {ATTN_STAGE_Q, r->q, a->heads, a->n_q, a->d_k, out->q, NULL},
@@ -248,7 +248,7 @@ static attn_status project_output(const mha_run *r) {
                          .weight = m->w_o,
                          .bias = m->b_o,
                          .y = output};
-    project(m->attention.dtype, r->engine->pool, &p, 1, r->cancel);
+    project(m->attention.dtype, r->engine, &p, 1, r->cancel);
     if (cancelled(r)) return ATTN_CANCELLED;
     const spill all = {ATTN_STAGE_PROJECTION, output, 1, m->attention.n_q, m->d_out, true, NULL};
     return atomic_load(&p.spilled) ? settle(m, &all, r->fault) : ATTN_OK;

@@ -7,11 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "blas.h"
+#include "kernel.h"
 
-/* A block is one GEMM. Its size is part of the answer's bits, so it is a constant: big enough for OpenBLAS to come near
- * its peak (it packs 128 x inner and inner x 512 numbers for 2 x 128 x 512 x inner operations), small enough that
- * one row times a wide weight, or many rows times a narrow one, still fills several threads. */
+#ifdef ATTN_DOUBLE
+#define OPS f64
+#else
+#define OPS f32
+#endif
+
+/* A block is one product. Its size is part of the answer's bits where OpenBLAS computes it, so it is a constant: big
+ * enough to come near the peak (inner x 512 numbers of the weight are packed for 2 x 128 x 512 x inner operations),
+ * small enough that one row times a wide weight, or many rows times a narrow one, still fills several threads. */
 enum { BLOCK_ROWS = 128, BLOCK_COLUMNS = 512 };
 
 static real weight_at(const attn_weight *w, size_t in, size_t out) {
@@ -74,7 +80,8 @@ static bool repair(const attn_projection *p, size_t row, size_t rows, size_t col
     return spilled;
 }
 
-static void project_block(attn_projection *p, size_t row, size_t column, const atomic_bool *cancel) {
+static void project_block(const attn_kernel *kernel, attn_projection *p, size_t row, size_t column,
+                          const atomic_bool *cancel) {
     const size_t rows = p->rows - row < BLOCK_ROWS ? p->rows - row : BLOCK_ROWS;
     const size_t columns = p->columns - column < BLOCK_COLUMNS ? p->columns - column : BLOCK_COLUMNS;
     const real *x = (const real *)p->x + row * p->inner;
@@ -83,8 +90,8 @@ static void project_block(attn_projection *p, size_t row, size_t column, const a
         for (size_t i = 0; i < rows; i++)
             memcpy(y + i * p->columns, (const real *)p->bias + column, columns * sizeof(real));
     const real *w = (const real *)p->weight.data + column * (p->weight.out_in ? p->weight.stride : 1);
-    ATTN_T(attn_gemm)
-    (rows, columns, p->inner, x, p->inner, w, p->weight.stride, p->weight.out_in, p->bias ? 1 : 0, y, p->columns);
+    kernel->OPS.multiply(rows, columns, p->inner, x, p->inner, w, p->weight.stride, p->weight.out_in, p->bias != NULL,
+                         y, p->columns);
     if (repair(p, row, rows, column, columns, cancel)) atomic_store(&p->spilled, true);
 }
 
@@ -93,6 +100,7 @@ static size_t blocks(size_t size, size_t block) { return size / block + (size % 
 typedef struct project_job {
     attn_projection *projections;
     size_t count;
+    const attn_kernel *kernel;
     const atomic_bool *cancel;
 } project_job;
 
@@ -105,22 +113,23 @@ static void project_item(void *arg, size_t item, size_t slot) {
         attn_projection *p = &job->projections[i];
         const size_t across = blocks(p->columns, BLOCK_COLUMNS), here = blocks(p->rows, BLOCK_ROWS) * across;
         if (item < here) {
-            project_block(p, item / across * BLOCK_ROWS, item % across * BLOCK_COLUMNS, job->cancel);
+            project_block(job->kernel, p, item / across * BLOCK_ROWS, item % across * BLOCK_COLUMNS, job->cancel);
             return;
         }
         item -= here;
     }
 }
 
-void ATTN_T(attn_project)(attn_pool *pool, attn_projection *projections, size_t count, const atomic_bool *cancel) {
+void ATTN_T(attn_project)(const attn_engine *engine, attn_projection *projections, size_t count,
+                          const atomic_bool *cancel) {
     assert(count <= ATTN_PROJECTIONS);
-    project_job job = {projections, count, cancel};
+    project_job job = {projections, count, engine->kernel, cancel};
     size_t items = 0;
     for (size_t i = 0; i < count; i++) {
         atomic_store(&projections[i].spilled, false);
         items += blocks(projections[i].rows, BLOCK_ROWS) * blocks(projections[i].columns, BLOCK_COLUMNS);
     }
-    attn_pool_for(pool, items, project_item, &job);
+    attn_pool_for(engine->pool, items, project_item, &job);
 }
 
 size_t ATTN_T(attn_find_not_finite)(size_t from, size_t rows, size_t columns, size_t stride, const void *block) {

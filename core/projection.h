@@ -20,8 +20,8 @@ typedef struct attn_projection {
  * so that the bits depend neither on the pool nor on which projections run together. Every element is within
  * (8 + t/2) eps sum |terms| of the exact sum of its t terms, the bias being one. A set `cancel` ends it early. */
 #define ATTN_PROJECTIONS 3
-void attn_project_f32(attn_pool *pool, attn_projection *projections, size_t count, const atomic_bool *cancel);
-void attn_project_f64(attn_pool *pool, attn_projection *projections, size_t count, const atomic_bool *cancel);
+void attn_project_f32(const attn_engine *engine, attn_projection *projections, size_t count, const atomic_bool *cancel);
+void attn_project_f64(const attn_engine *engine, attn_projection *projections, size_t count, const atomic_bool *cancel);
 
 /* The first element of block (rows, columns), rows `stride` apart, that is not finite, as its index row * columns +
  * column, from index `from` on; rows * columns where there is none. */

@@ -57,7 +57,8 @@ static void score_tile(attn_plan *plan, const attn_rows *rows, size_t tile, bool
         memset(scratch->scores, 0, count * plan->tile_k * sizeof(real));
         return;
     }
-    ATTN_T(attn_score_rows)(plan, rows, tile, ATTN_T(attn_keys_of)(plan, rows, tile, scratch), 0, count, scratch);
+    const attn_part part = {.count = count, .hi = attn_plan_keys(plan, tile)};
+    ATTN_T(attn_score_rows)(plan, rows, tile, ATTN_T(attn_keys_of)(plan, rows, tile, scratch), &part, scratch);
 }
 
 size_t ATTN_T(attn_cells_items)(const attn_plan *plan) {

@@ -217,24 +217,25 @@ const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t 
     return scratch->keys;
 }
 
-void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys, size_t first,
-                             size_t count, const attn_scratch *scratch) {
+void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys,
+                             const attn_part *part, const attn_scratch *scratch) {
     const attn_problem *problem = plan->problem;
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
     const size_t d_k = problem->d_k;
-    const real *queries = scratch->queries + first * d_k;
+    const real *queries = scratch->queries + part->first * d_k;
     if (keys == NULL) {
         size_t stride;
         const real *in_place =
             tile_rows(plan, &problem->past_k, &problem->k, rows->batch, rows->kv_head, tile, &stride);
-        if (in_place != NULL && ops->dots(count, attn_plan_keys(plan, tile), d_k, queries, d_k, in_place, stride,
-                                          scratch->scores) <= key_limit(problem)) {
+        if (in_place != NULL &&
+            ops->dots(part->count, part->hi - part->lo, d_k, queries, d_k, in_place + part->lo * stride, stride,
+                      scratch->scores + part->lo) <= key_limit(problem)) {
             return;
         }
         ATTN_T(attn_pack_keys)(plan, rows->batch, rows->kv_head, tile, scratch->keys, scratch->gather);
         keys = scratch->keys;
     }
-    ops->scores(count, d_k, queries, d_k, keys, scratch->scores);
+    ops->scores(part->count, part->lo, part->hi, d_k, queries, d_k, keys, scratch->scores);
 }
 
 void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s) {

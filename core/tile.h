@@ -59,9 +59,14 @@ typedef struct attn_values {
 /* Where the tile stands: packed before, packed now into scratch, or (keys: NULL) used where it is. */
 const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
 attn_values ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
-/* scratch->scores = the products of `count` rows of scratch->queries, from row `first` on, with the keys of the tile */
-void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys, size_t first,
-                             size_t count, const attn_scratch *scratch);
+/* A part of a tile: rows [first, first + count) by keys [lo, hi), lo being a multiple of ATTN_KEY_STEP */
+typedef struct attn_part {
+    size_t first, count, lo, hi;
+} attn_part;
+
+/* Products of the part's queries and keys to scratch->scores, the part's first row coming first there. */
+void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys,
+                             const attn_part *part, const attn_scratch *scratch);
 
 /* One row of a tile, the keys [key, key + n): the steps from q.k to the softmax, each in place. */
 void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s);

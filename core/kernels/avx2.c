@@ -15,7 +15,7 @@
 #ifndef ATTN_DOUBLE
 #define LANES 8
 #define TILE_Q 96
-#define TILE_K 128
+#define TILE_K 256
 typedef __m256 vec;
 static inline vec vec_zero(void) { return _mm256_setzero_ps(); }
 static inline vec vec_set(real x) { return _mm256_set1_ps(x); }
@@ -65,7 +65,7 @@ static inline void vec_transpose(vec *r) {
 #else
 #define LANES 4
 #define TILE_Q 48
-#define TILE_K 64
+#define TILE_K 128
 typedef __m256d vec;
 static inline vec vec_zero(void) { return _mm256_setzero_pd(); }
 static inline vec vec_set(real x) { return _mm256_set1_pd(x); }

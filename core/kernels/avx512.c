@@ -13,7 +13,7 @@
 #ifndef ATTN_DOUBLE
 #define LANES 16
 #define TILE_Q 96
-#define TILE_K 128
+#define TILE_K 256
 typedef __m512 vec;
 static inline vec vec_zero(void) { return _mm512_setzero_ps(); }
 static inline vec vec_set(real x) { return _mm512_set1_ps(x); }
@@ -60,7 +60,7 @@ static inline void vec_transpose(vec *r) {
 #else
 #define LANES 8
 #define TILE_Q 48
-#define TILE_K 64
+#define TILE_K 128
 typedef __m512d vec;
 static inline vec vec_zero(void) { return _mm512_setzero_pd(); }
 static inline vec vec_set(real x) { return _mm512_set1_pd(x); }

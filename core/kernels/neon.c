@@ -13,7 +13,7 @@
 #ifndef ATTN_DOUBLE
 #define LANES 4
 #define TILE_Q 96
-#define TILE_K 128
+#define TILE_K 256
 typedef float32x4_t vec;
 static inline vec vec_zero(void) { return vdupq_n_f32(0); }
 static inline vec vec_set(real x) { return vdupq_n_f32(x); }
@@ -46,7 +46,7 @@ static inline void vec_transpose(vec *r) {
 #else
 #define LANES 2
 #define TILE_Q 48
-#define TILE_K 64
+#define TILE_K 128
 typedef float64x2_t vec;
 static inline vec vec_zero(void) { return vdupq_n_f64(0); }
 static inline vec vec_set(real x) { return vdupq_n_f64(x); }

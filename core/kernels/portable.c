@@ -54,17 +54,18 @@ static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *pa
     return real_of(most);
 }
 
-static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s) {
-    if (rows > 2 && rows * d * TILE_K > FEW_PRODUCTS) {
-        GEMM(rows, TILE_K, d, q, q_stride, packed, TILE_K, false, 0, s, TILE_K);
+static void scores(size_t rows, size_t lo, size_t hi, size_t d, const real *q, size_t q_stride, const real *packed,
+                   real *s) {
+    if (rows > 2 && rows * d * (hi - lo) > FEW_PRODUCTS) {
+        GEMM(rows, hi - lo, d, q, q_stride, packed + lo, TILE_K, false, 0, s + lo, TILE_K);
         return;
     }
     for (size_t i = 0; i < rows; i++) {
         real *row = s + i * TILE_K;
-        memset(row, 0, TILE_K * sizeof *row);
+        memset(row + lo, 0, (hi - lo) * sizeof *row);
         for (size_t c = 0; c < d; c++) {
             real x = q[i * q_stride + c];
-            for (size_t j = 0; j < TILE_K; j++) row[j] += x * packed[c * TILE_K + j];
+            for (size_t j = lo; j < hi; j++) row[j] += x * packed[c * TILE_K + j];
         }
     }
 }
@@ -149,7 +150,7 @@ static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *su
 }
 
 /* x (rows, columns) = p v */
-static void multiply(size_t rows, size_t n, size_t columns, const real *p, const real *v, size_t v_stride, real *x) {
+static void mix_columns(size_t rows, size_t n, size_t columns, const real *p, const real *v, size_t v_stride, real *x) {
     if (rows > 2 && rows * columns * n > FEW_PRODUCTS) {
         GEMM(rows, columns, n, p, TILE_K, v, v_stride, false, 0, x, columns);
         return;
@@ -168,7 +169,7 @@ static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, s
     if (n == 0) return;
     for (size_t first = 0; first < d; first += MIX_COLUMNS) {
         size_t columns = d - first < MIX_COLUMNS ? d - first : MIX_COLUMNS;
-        multiply(rows, n, columns, p, v + first, v_stride, x);
+        mix_columns(rows, n, columns, p, v + first, v_stride, x);
         for (size_t i = 0; i < rows; i++) {
             real *sum = o + i * d + first, *error = lost + i * d + first;
             for (size_t c = 0; c < columns; c++) {
@@ -229,6 +230,11 @@ static void finish(size_t n, const real *o, const real *lost, real sum, real *ou
     for (size_t c = 0; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
 }
 
+static void multiply(size_t rows, size_t columns, size_t inner, const real *a, size_t a_stride, const real *b,
+                     size_t b_stride, bool transposed, bool add, real *c, size_t c_stride) {
+    GEMM(rows, columns, inner, a, a_stride, b, b_stride, transposed, add ? 1 : 0, c, c_stride);
+}
+
 extern const ATTN_T(attn_ops) ATTN_T(attn_portable);
 const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
     .tile_q = TILE_Q,
@@ -244,4 +250,5 @@ const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
     .load = load,
     .magnitudes = magnitudes,
     .finish = finish,
+    .multiply = multiply,
 };

@@ -25,6 +25,7 @@
 #define BLOCK_Q (2 * TILE_ROWS)
 
 _Static_assert(TILE_K % (TILE_VECTORS * LANES) == 0, "a tile of keys is made of whole panels");
+_Static_assert(ATTN_KEY_STEP % (TILE_VECTORS * LANES) == 0, "and so is a step");
 
 /* ---- parts of a vector ---- */
 
@@ -110,12 +111,12 @@ INLINE void score_block(size_t rows, size_t d, const real *q, size_t q_stride, c
         vec_store(s + i / TILE_VECTORS * TILE_K + i % TILE_VECTORS * LANES, acc[i]);
 }
 
-static void scores(size_t rows, size_t d, const real *q, size_t q_stride, const real *packed, real *s) {
-    for (size_t panel = 0; panel < TILE_K / PANEL; panel++)
+static void scores(size_t rows, size_t lo, size_t hi, size_t d, const real *q, size_t q_stride, const real *packed,
+                   real *s) {
+    for (size_t j = lo; j < hi; j += PANEL)
         for (size_t i = 0, count; i < rows; i += count) {
             count = next_block(rows - i);
-            WITH_CONSTANT_ROWS(count, score_block, d, q + i * q_stride, q_stride, packed + panel * d * PANEL,
-                               s + i * TILE_K + panel * PANEL)
+            WITH_CONSTANT_ROWS(count, score_block, d, q + i * q_stride, q_stride, packed + j * d, s + i * TILE_K + j)
         }
 }
 
@@ -137,7 +138,12 @@ INLINE void mix_block(size_t rows, size_t vectors, size_t n, size_t d, const rea
     }
 }
 
-static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost) {
+/* The micro-kernel adds key after key, so that n keys cost up to n/2 eps of sum |p v|; of that the contract allows
+ * 8 (1 + log2 n), whatever the weights: 128 is the most that it covers, and so as many are summed at once. */
+#define SUM_KEYS 128
+
+static void mix_keys(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o,
+                     real *lost) {
     const size_t whole = d / PANEL * PANEL;
     for (size_t c = 0; c < d; c += c < whole ? PANEL : LANES)
         for (size_t i = 0, count; i < rows; i += count) {
@@ -149,6 +155,11 @@ static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, s
             else
                 WITH_CONSTANT_ROWS(count, mix_block, 1, n, d, p + i * TILE_K, v + c, v_stride, o + at, lost + at)
         }
+}
+
+static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, size_t v_stride, real *o, real *lost) {
+    for (size_t j = 0; j < n; j += SUM_KEYS)
+        mix_keys(rows, n - j < SUM_KEYS ? n - j : SUM_KEYS, d, p + j, v + j * v_stride, v_stride, o, lost);
 }
 
 /* ---- packing ---- */
@@ -193,17 +204,81 @@ INLINE void pack_columns(size_t n, size_t columns, const real *k, size_t stride,
     }
 }
 
+/* up to LANES keys, all columns */
+INLINE void pack_lanes(size_t keys, size_t d, const real *k, size_t stride, real *out, magnitude *m) {
+    size_t c = 0;
+    if (keys == LANES)
+        for (; c + LANES <= d; c += LANES) pack_square(k + c, stride, out + c * PANEL, m);
+    pack_columns(keys, d - c, keys ? k + c : k, stride, out + c * PANEL, m);
+}
+
 static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *packed) {
     magnitude m = {vec_zero(), vec_zero()};
     for (size_t j = 0; j < TILE_K; j += LANES) {
-        real *out = packed + j / PANEL * d * PANEL + j % PANEL;
         const size_t keys = n > j ? n - j < LANES ? n - j : LANES : 0;
-        size_t c = 0;
-        if (keys == LANES)
-            for (; c + LANES <= d; c += LANES) pack_square(k + j * stride + c, stride, out + c * PANEL, &m);
-        pack_columns(keys, d - c, keys ? k + j * stride + c : k, stride, out + c * PANEL, &m);
+        pack_lanes(keys, d, keys ? k + j * stride : k, stride, packed + j / PANEL * d * PANEL + j % PANEL, &m);
     }
     return magnitude_of(&m);
+}
+
+/* ---- whole products ---- */
+
+#define DEPTH 256                                    /* of packed panels, which stay in the level 2 cache: */
+#define PANELS (PANEL < 64 ? 64 / PANEL : (size_t)1) /* so many side by side */
+
+/* packed (depth, PANEL) = b (depth, columns), or (columns, depth) if transposed; zeros beyond the columns */
+INLINE void pack_panel(size_t columns, size_t depth, const real *b, size_t stride, bool transposed, real *packed) {
+    magnitude m = {vec_zero(), vec_zero()};
+    if (transposed) {
+        for (size_t j = 0; j < PANEL; j += LANES) {
+            const size_t keys = columns > j ? columns - j < LANES ? columns - j : LANES : 0;
+            pack_lanes(keys, depth, keys ? b + j * stride : b, stride, packed + j, &m);
+        }
+        return;
+    }
+    for (size_t t = 0; t < depth; t++, b += stride, packed += PANEL)
+        for (size_t j = 0; j < PANEL; j += LANES)
+            vec_store(packed + j,
+                      j + LANES <= columns ? vec_load(b + j) : load_part(columns > j ? columns - j : 0, b + j, 0));
+}
+
+INLINE void multiply_block(size_t rows, size_t columns, size_t depth, const real *a, size_t a_stride,
+                           const real *packed, bool add, real *c, size_t c_stride) {
+    vec acc[TILE_ROWS * TILE_VECTORS];
+    micro_kernel(rows, TILE_VECTORS, depth, a, a_stride, packed, PANEL, acc);
+    UNROLL
+    for (size_t i = 0; i < rows * TILE_VECTORS; i++) {
+        const size_t column = i % TILE_VECTORS * LANES;
+        real *to = c + i / TILE_VECTORS * c_stride + column;
+        if (column + LANES <= columns) {
+            vec_store(to, add ? vec_add(vec_load(to), acc[i]) : acc[i]);
+        } else if (column < columns) {
+            const size_t left = columns - column;
+            store_part(left, to, add ? vec_add(load_part(left, to, 0), acc[i]) : acc[i]);
+        }
+    }
+}
+
+static void multiply(size_t rows, size_t columns, size_t inner, const real *a, size_t a_stride, const real *b,
+                     size_t b_stride, bool transposed, bool add, real *c, size_t c_stride) {
+    _Alignas(64) real packed[DEPTH * PANEL * PANELS];
+    if (inner == 0 && !add)
+        for (size_t i = 0; i < rows; i++) memset(c + i * c_stride, 0, columns * sizeof *c);
+    for (size_t t = 0; t < inner; t += DEPTH)
+        for (size_t column = 0; column < columns; column += PANEL * PANELS) {
+            const size_t depth = inner - t < DEPTH ? inner - t : DEPTH;
+            const size_t wide = columns - column < PANEL * PANELS ? columns - column : PANEL * PANELS;
+            const real *from = b + (transposed ? column * b_stride + t : t * b_stride + column);
+            for (size_t o = 0; o < wide; o += PANEL)
+                pack_panel(wide - o < PANEL ? wide - o : PANEL, depth, from + o * (transposed ? b_stride : 1), b_stride,
+                           transposed, packed + o * depth);
+            for (size_t i = 0, count; i < rows; i += count) {
+                count = next_block(rows - i);
+                for (size_t o = 0; o < wide; o += PANEL)
+                    WITH_CONSTANT_ROWS(count, multiply_block, wide - o, depth, a + i * a_stride + t, a_stride,
+                                       packed + o * depth, add || t > 0, c + i * c_stride + column + o, c_stride)
+            }
+        }
 }
 
 /* ---- keys where they are ---- */
@@ -299,88 +374,7 @@ static void finish(size_t n, const real *o, const real *lost, real sum, real *ou
     for (; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
 }
 
-/* ---- softmax ---- */
-
-static void row_max(size_t rows, size_t n, const real *s, real *max) {
-    for (size_t i = 0; i < rows; i++, s += TILE_K) {
-        vec greatest[2] = {vec_set((real)-INFINITY), vec_set((real)-INFINITY)};
-        size_t j = 0;
-        for (; j + 2 * LANES <= n; j += 2 * LANES) {
-            greatest[0] = vec_max(vec_load(s + j), greatest[0]);
-            greatest[1] = vec_max(vec_load(s + j + LANES), greatest[1]);
-        }
-        for (; j < n; j += LANES) greatest[0] = vec_max(load_part(n - j, s + j, (real)-INFINITY), greatest[0]);
-        max[i] = vec_greatest(vec_max(greatest[0], greatest[1]));
-    }
-}
-
-/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that makes
- * the greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float
- * by trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). All
- * coefficients are multiplied by EXP2_LIFT, so that 2^n can be multiplied in through the exponent also where the result
- * is subnormal or zero: the last multiplication rounds it. At EXP2_LOWEST and below the result rounds to 0. */
-#ifndef ATTN_DOUBLE
-#define EXP2_LOWEST -151.0f
-#define EXP2_LIFT 0x1p64f
-#define EXP2_TERMS 7
-static const real exp2_terms[EXP2_TERMS] = {
-    0x1.470b5ap-13f, 0x1.5f721p-10f, 0x1.3b2688p-7f, 0x1.c6ae4ep-5f, 0x1.ebfbe8p-3f, 0x1.62e432p-1f, 1,
-};
-#else
-#define EXP2_LOWEST -1076.0
-#define EXP2_LIFT 0x1p128
-#define EXP2_TERMS 12
-static const real exp2_terms[EXP2_TERMS] = {
-    0x1.e811937d64c24p-32, 0x1.e61228b79147ep-28, 0x1.b5260c3bc81ffp-24, 0x1.62bfcd86b0d43p-20,
-    0x1.ffcbfbf933a2ep-17, 0x1.4309130c28c57p-13, 0x1.5d87fe78b3b41p-10, 0x1.3b2ab6fba110dp-7,
-    0x1.c6b08d704a0d4p-5,  0x1.ebfbdff82c59cp-3,  0x1.62e42fefa39efp-1,  1,
-};
-#endif
-
-/* x[u] = 2^x[u] for x <= 20, `count` vectors step by step together: each step waits for the one before, and the CPU can
- * only look so far ahead for other work. */
-INLINE void vec_exp2(size_t count, vec *x) {
-    vec r[2], e[2];
-    UNROLL
-    for (size_t u = 0; u < count; u++) {
-        x[u] = vec_max(vec_set(EXP2_LOWEST), x[u]);
-        r[u] = vec_sub(x[u], vec_round(x[u]));
-        e[u] = vec_set(exp2_terms[0] * EXP2_LIFT);
-    }
-    UNROLL
-    for (size_t i = 1; i < EXP2_TERMS; i++) {
-        UNROLL
-        for (size_t u = 0; u < count; u++) e[u] = vec_fma(e[u], r[u], vec_set(exp2_terms[i] * EXP2_LIFT));
-    }
-    UNROLL
-    for (size_t u = 0; u < count; u++) x[u] = vec_mul(vec_scale(e[u], x[u]), vec_set(1 / EXP2_LIFT));
-}
-
-INLINE real exp2_row(size_t n, real *s, real shift) {
-    const vec by = vec_set(shift);
-    vec sum = vec_zero(), x[2];
-    size_t j = 0;
-    for (; j + 2 * LANES <= n; j += 2 * LANES) {
-        x[0] = vec_sub(vec_load(s + j), by);
-        x[1] = vec_sub(vec_load(s + j + LANES), by);
-        vec_exp2(2, x);
-        vec_store(s + j, x[0]);
-        vec_store(s + j + LANES, x[1]);
-        sum = vec_add(sum, vec_add(x[0], x[1]));
-    }
-    for (size_t left; j < n; j += left) {
-        left = n - j < LANES ? n - j : LANES;
-        x[0] = vec_sub(load_part(left, s + j, (real)-INFINITY), by);
-        vec_exp2(1, x);
-        store_part(left, s + j, x[0]);
-        sum = vec_add(sum, x[0]);
-    }
-    return vec_sum(sum);
-}
-
-static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *sum) {
-    for (size_t i = 0; i < rows; i++) sum[i] = exp2_row(n, s + i * TILE_K, shift[i]);
-}
+#include "softmax.h"
 
 extern const ATTN_T(attn_ops) ROW;
 const ATTN_T(attn_ops) ROW = {
@@ -397,4 +391,5 @@ const ATTN_T(attn_ops) ROW = {
     .load = load,
     .magnitudes = magnitudes,
     .finish = finish,
+    .multiply = multiply,
 };

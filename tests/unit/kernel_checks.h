@@ -34,7 +34,7 @@ static void T(check_scores)(const char *row, const OPS *ops, size_t rows, size_t
                 expected_greatest = (REAL)fabs((double)k[j * stride + c]);
     CHECK(greatest == expected_greatest, "%s: greatest key %g, expected %g", row, (double)greatest,
           (double)expected_greatest);
-    ops->scores(rows, d, q, stride, packed, s);
+    ops->scores(rows, 0, ops->tile_k, d, q, stride, packed, s);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < ops->tile_k; j++) {
             long double sum = 0, size = 0;
@@ -62,7 +62,9 @@ static void T(check_packing)(const char *row, const OPS *ops, size_t n, size_t d
     for (size_t c = 0; c < d; c++) {
         memset(q, 0, d * sizeof *q);
         q[c] = 1;
-        ops->scores(1, d, q, d, packed, s);
+        const size_t middle = ops->tile_k / ATTN_KEY_STEP / 2 * ATTN_KEY_STEP;
+        ops->scores(1, middle, ops->tile_k, d, q, d, packed, s);
+        if (middle > 0) ops->scores(1, 0, middle, d, q, d, packed, s);
         for (size_t j = 0; j < ops->tile_k; j++)
             CHECK(s[j] == (j < n ? k[j * d + c] : 0), "%s: n %zu d %zu: key %zu, column %zu", row, n, d, j, c);
     }
@@ -253,6 +255,43 @@ static void T(check_row_functions)(const char *row, const OPS *ops, size_t rows,
     free(out);
 }
 
+static void T(check_multiply)(const char *row, const OPS *ops, size_t rows, size_t columns, size_t inner, bool add) {
+    const size_t gap = inner % 3, stride = columns + gap, depth = inner + gap;
+    REAL *a = T(buffer)((rows - 1) * depth + inner), *c = T(buffer)((rows - 1) * stride + columns);
+    REAL *b = T(buffer)(inner ? (inner - 1) * stride + columns : 0), *transposed = T(buffer)(columns * depth);
+    REAL *start = T(buffer)((rows - 1) * stride + columns), *again = T(buffer)((rows - 1) * stride + columns);
+    const size_t bytes = ((rows - 1) * stride + columns) * sizeof *c;
+    memcpy(start, c, bytes);
+    memcpy(again, c, bytes);
+    for (size_t t = 0; t < inner; t++)
+        for (size_t o = 0; o < columns; o++) transposed[o * depth + t] = b[t * stride + o];
+    ops->multiply(rows, columns, inner, a, depth, b, stride, false, add, c, stride);
+    ops->multiply(rows, columns, inner, a, depth, transposed, depth, true, add, again, stride);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t o = 0; o < columns; o++) {
+            long double sum = add ? (long double)start[i * stride + o] : 0, size = fabsl(sum);
+            for (size_t t = 0; t < inner; t++) {
+                const long double term = (long double)a[i * depth + t] * (long double)b[t * stride + o];
+                sum += term;
+                size += fabsl(term);
+            }
+            const REAL got = c[i * stride + o], other = again[i * stride + o];
+            const long double bound = (long double)(inner + 2) * UNIT * size;
+            CHECK(fabsl((long double)got - sum) <= bound && fabsl((long double)other - sum) <= bound,
+                  "%s: %zu x %zu x %zu: (%zu, %zu) is %.9g and %.9g, expected %.9Lg", row, rows, columns, inner, i, o,
+                  (double)got, (double)other, sum);
+        }
+        for (size_t o = columns; i + 1 < rows && o < stride; o++)
+            CHECK(c[i * stride + o] == start[i * stride + o], "%s: wrote between rows", row);
+    }
+    free(a);
+    free(b);
+    free(c);
+    free(transposed);
+    free(start);
+    free(again);
+}
+
 static void T(check_sizes)(const char *row, const OPS *ops) {
     const size_t most = 2 * ops->lanes + 1;
     for (size_t size = 1; size <= most; size++) {
@@ -260,6 +299,7 @@ static void T(check_sizes)(const char *row, const OPS *ops) {
         T(check_exp2)(row, ops, size);
         T(check_packing)(row, ops, size, most + 1 - size);
         T(check_row_functions)(row, ops, 1 + size % 5, size, most + 1 - size, size % 4);
+        T(check_multiply)(row, ops, 1 + size % 8, size, most - size, size % 2);
         T(check_scores)(row, ops, 1 + size % 7, size, size, size % 3);
         T(check_scores)(row, ops, size, ops->tile_k - size, 3 * size, 0);
         T(check_mix)(row, ops, size, size, 1 + size % 5, size % 3);
@@ -271,6 +311,8 @@ static void T(check_sizes)(const char *row, const OPS *ops) {
         T(check_mix)(row, ops, rows, ops->tile_k, rows, 0);
     }
     T(check_scores)(row, ops, 3, 0, 5, 0);
+    T(check_multiply)(row, ops, 13, 3 * ops->lanes + 1, 600, true);
+    T(check_multiply)(row, ops, 2, 4 * ops->lanes, 256, false);
     T(check_mix)(row, ops, 3, 0, 2, 0);
     T(check_scores)(row, ops, ops->tile_q, ops->tile_k, 40, 2);
     T(check_mix)(row, ops, ops->tile_q, ops->tile_k - 1, 4, 1);

@@ -359,6 +359,24 @@ static void long_rows(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_long_rows(void) { each(long_rows); }
 
+/* One key outweighs all others, which are just too small, each by itself, to change a sum that begins with it; together
+ * they do. v is 1 everywhere, or 0.1: a sum of e v that loses them beside a sum of e that has them shows it. */
+static void one_great_weight(const attn_engine *engine, attn_dtype dtype) {
+    const double least = (dtype == ATTN_F64 ? -53 : -24) * 0.69314718055994531;
+    for (size_t n_k = 2; n_k < 3000; n_k += n_k / 3 + 1)
+        for (size_t i = 0; i < 6; i++) {
+            bag owner = {0};
+            attn_problem p = uniform(&owner, dtype, i < 3 ? 1 : 40, n_k, 0, 0, 0, i % 2 ? 0.1 : 1, 1);
+            void *bias = numbers_filled(&owner, dtype, n_k, least + (double)between(0, 30) / 1000 - 0.02);
+            oracle_put(dtype, bias, i % 3 == 0 ? 0 : check_random_below(n_k), 0);
+            p.bias = (attn_broadcast){bias, 0, 0, 0, 1};
+            const bool ok = check_problem(engine, &p, WANT_OUTPUT | WANT_LSE | WANT_WEIGHTS, &worst);
+            bag_empty(&owner);
+            if (!ok) return;
+        }
+}
+static void test_one_great_weight(void) { each(one_great_weight); }
+
 static void wide_heads(const attn_engine *engine, attn_dtype dtype) {
     check_sizes(engine, dtype, 3, 50, 5000, 3);
     check_sizes(engine, dtype, 3, 50, 3, 5000);
@@ -547,6 +565,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_overflow_is_found_where_it_is),
         CHECK_TEST(test_numbers_of_all_magnitudes),
         CHECK_TEST(test_long_rows),
+        CHECK_TEST(test_one_great_weight),
         CHECK_TEST(test_wide_heads),
         CHECK_TEST(test_same_bits),
         CHECK_TEST(test_same_bits_beside_others),

@@ -1,0 +1,83 @@
+/* softmax.h: the part of simd.h that turns scores into weights. */
+#include "../real.h"
+
+static void row_max(size_t rows, size_t n, const real *s, real *max) {
+    for (size_t i = 0; i < rows; i++, s += TILE_K) {
+        vec greatest[2] = {vec_set((real)-INFINITY), vec_set((real)-INFINITY)};
+        size_t j = 0;
+        for (; j + 2 * LANES <= n; j += 2 * LANES) {
+            greatest[0] = vec_max(vec_load(s + j), greatest[0]);
+            greatest[1] = vec_max(vec_load(s + j + LANES), greatest[1]);
+        }
+        for (; j < n; j += LANES) greatest[0] = vec_max(load_part(n - j, s + j, (real)-INFINITY), greatest[0]);
+        max[i] = vec_greatest(vec_max(greatest[0], greatest[1]));
+    }
+}
+
+/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that makes
+ * the greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float
+ * by trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). All
+ * coefficients are multiplied by EXP2_LIFT, so that 2^n can be multiplied in through the exponent also where the result
+ * is subnormal or zero: the last multiplication rounds it. At EXP2_LOWEST and below the result rounds to 0. */
+#ifndef ATTN_DOUBLE
+#define EXP2_LOWEST -151.0f
+#define EXP2_LIFT 0x1p64f
+#define EXP2_TERMS 7
+static const real exp2_terms[EXP2_TERMS] = {
+    0x1.470b5ap-13f, 0x1.5f721p-10f, 0x1.3b2688p-7f, 0x1.c6ae4ep-5f, 0x1.ebfbe8p-3f, 0x1.62e432p-1f, 1,
+};
+#else
+#define EXP2_LOWEST -1076.0
+#define EXP2_LIFT 0x1p128
+#define EXP2_TERMS 12
+static const real exp2_terms[EXP2_TERMS] = {
+    0x1.e811937d64c24p-32, 0x1.e61228b79147ep-28, 0x1.b5260c3bc81ffp-24, 0x1.62bfcd86b0d43p-20,
+    0x1.ffcbfbf933a2ep-17, 0x1.4309130c28c57p-13, 0x1.5d87fe78b3b41p-10, 0x1.3b2ab6fba110dp-7,
+    0x1.c6b08d704a0d4p-5,  0x1.ebfbdff82c59cp-3,  0x1.62e42fefa39efp-1,  1,
+};
+#endif
+
+/* x[u] = 2^x[u] for x <= 20, `count` vectors step by step together: each step waits for the one before, and the CPU can
+ * only look so far ahead for other work. */
+INLINE void vec_exp2(size_t count, vec *x) {
+    vec r[2], e[2];
+    UNROLL
+    for (size_t u = 0; u < count; u++) {
+        x[u] = vec_max(vec_set(EXP2_LOWEST), x[u]);
+        r[u] = vec_sub(x[u], vec_round(x[u]));
+        e[u] = vec_set(exp2_terms[0] * EXP2_LIFT);
+    }
+    UNROLL
+    for (size_t i = 1; i < EXP2_TERMS; i++) {
+        UNROLL
+        for (size_t u = 0; u < count; u++) e[u] = vec_fma(e[u], r[u], vec_set(exp2_terms[i] * EXP2_LIFT));
+    }
+    UNROLL
+    for (size_t u = 0; u < count; u++) x[u] = vec_mul(vec_scale(e[u], x[u]), vec_set(1 / EXP2_LIFT));
+}
+
+INLINE real exp2_row(size_t n, real *s, real shift) {
+    const vec by = vec_set(shift);
+    vec sum = vec_zero(), x[2];
+    size_t j = 0;
+    for (; j + 2 * LANES <= n; j += 2 * LANES) {
+        x[0] = vec_sub(vec_load(s + j), by);
+        x[1] = vec_sub(vec_load(s + j + LANES), by);
+        vec_exp2(2, x);
+        vec_store(s + j, x[0]);
+        vec_store(s + j + LANES, x[1]);
+        sum = vec_add(sum, vec_add(x[0], x[1]));
+    }
+    for (size_t left; j < n; j += left) {
+        left = n - j < LANES ? n - j : LANES;
+        x[0] = vec_sub(load_part(left, s + j, (real)-INFINITY), by);
+        vec_exp2(1, x);
+        store_part(left, s + j, x[0]);
+        sum = vec_add(sum, x[0]);
+    }
+    return vec_sum(sum);
+}
+
+static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *sum) {
+    for (size_t i = 0; i < rows; i++) sum[i] = exp2_row(n, s + i * TILE_K, shift[i]);
+}
