@@ -11,6 +11,7 @@
 #define ROW ATTN_T(attn_avx2)
 #define TILE_ROWS 6
 #define TILE_VECTORS 2
+#define VEC_PARTS /* with the first n lanes */
 
 #ifndef ATTN_DOUBLE
 #define LANES 8
@@ -21,9 +22,20 @@ static inline vec vec_zero(void) { return _mm256_setzero_ps(); }
 static inline vec vec_set(real x) { return _mm256_set1_ps(x); }
 static inline vec vec_load(const real *p) { return _mm256_loadu_ps(p); }
 static inline void vec_store(real *p, vec a) { _mm256_storeu_ps(p, a); }
+static inline __m256i vec_first(size_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vec vec_load_part(size_t n, const real *p, vec rest) {
+    const __m256i first = vec_first(n);
+    return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, first), _mm256_castsi256_ps(first));
+}
+static inline void vec_store_part(size_t n, real *p, vec a) { _mm256_maskstore_ps(p, vec_first(n), a); }
 static inline vec vec_add(vec a, vec b) { return _mm256_add_ps(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
+static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
+    return _mm256_mul_ps(_mm256_and_ps(a, _mm256_cmp_ps(x, least, _CMP_NLT_UQ)), b);
+}
 static inline vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
@@ -71,9 +83,20 @@ static inline vec vec_zero(void) { return _mm256_setzero_pd(); }
 static inline vec vec_set(real x) { return _mm256_set1_pd(x); }
 static inline vec vec_load(const real *p) { return _mm256_loadu_pd(p); }
 static inline void vec_store(real *p, vec a) { _mm256_storeu_pd(p, a); }
+static inline __m256i vec_first(size_t n) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n < 4 ? (int)n : 4), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+static inline vec vec_load_part(size_t n, const real *p, vec rest) {
+    const __m256i first = vec_first(n);
+    return _mm256_blendv_pd(rest, _mm256_maskload_pd(p, first), _mm256_castsi256_pd(first));
+}
+static inline void vec_store_part(size_t n, real *p, vec a) { _mm256_maskstore_pd(p, vec_first(n), a); }
 static inline vec vec_add(vec a, vec b) { return _mm256_add_pd(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm256_sub_pd(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm256_mul_pd(a, b); }
+static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
+    return _mm256_mul_pd(_mm256_and_pd(a, _mm256_cmp_pd(x, least, _CMP_NLT_UQ)), b);
+}
 static inline vec vec_div(vec a, vec b) { return _mm256_div_pd(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {

@@ -9,6 +9,7 @@
 #define ROW ATTN_T(attn_avx512)
 #define TILE_ROWS 6
 #define TILE_VECTORS 4
+#define VEC_PARTS /* with the first n lanes: the worked example took 2.0 times as long by way of memory */
 
 #ifndef ATTN_DOUBLE
 #define LANES 16
@@ -19,9 +20,17 @@ static inline vec vec_zero(void) { return _mm512_setzero_ps(); }
 static inline vec vec_set(real x) { return _mm512_set1_ps(x); }
 static inline vec vec_load(const real *p) { return _mm512_loadu_ps(p); }
 static inline void vec_store(real *p, vec a) { _mm512_storeu_ps(p, a); }
+static inline __mmask16 vec_first(size_t n) { return (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff); }
+static inline vec vec_load_part(size_t n, const real *p, vec rest) {
+    return _mm512_mask_loadu_ps(rest, vec_first(n), p);
+}
+static inline void vec_store_part(size_t n, real *p, vec a) { _mm512_mask_storeu_ps(p, vec_first(n), a); }
 static inline vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
+    return _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(x, least, _CMP_NLT_UQ), a, b);
+}
 static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
@@ -66,9 +75,17 @@ static inline vec vec_zero(void) { return _mm512_setzero_pd(); }
 static inline vec vec_set(real x) { return _mm512_set1_pd(x); }
 static inline vec vec_load(const real *p) { return _mm512_loadu_pd(p); }
 static inline void vec_store(real *p, vec a) { _mm512_storeu_pd(p, a); }
+static inline __mmask8 vec_first(size_t n) { return (__mmask8)(n < 8 ? (1u << n) - 1 : 0xff); }
+static inline vec vec_load_part(size_t n, const real *p, vec rest) {
+    return _mm512_mask_loadu_pd(rest, vec_first(n), p);
+}
+static inline void vec_store_part(size_t n, real *p, vec a) { _mm512_mask_storeu_pd(p, vec_first(n), a); }
 static inline vec vec_add(vec a, vec b) { return _mm512_add_pd(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
+static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
+    return _mm512_maskz_mul_pd(_mm512_cmp_pd_mask(x, least, _CMP_NLT_UQ), a, b);
+}
 static inline vec vec_div(vec a, vec b) { return _mm512_div_pd(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {

@@ -22,6 +22,9 @@ static inline void vec_store(real *p, vec a) { vst1q_f32(p, a); }
 static inline vec vec_add(vec a, vec b) { return vaddq_f32(a, b); }
 static inline vec vec_sub(vec a, vec b) { return vsubq_f32(a, b); }
 static inline vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
+static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
+    return vmulq_f32(vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(a), vcltq_f32(x, least))), b);
+}
 static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
@@ -55,6 +58,9 @@ static inline void vec_store(real *p, vec a) { vst1q_f64(p, a); }
 static inline vec vec_add(vec a, vec b) { return vaddq_f64(a, b); }
 static inline vec vec_sub(vec a, vec b) { return vsubq_f64(a, b); }
 static inline vec vec_mul(vec a, vec b) { return vmulq_f64(a, b); }
+static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
+    return vmulq_f64(vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(a), vcltq_f64(x, least))), b);
+}
 static inline vec vec_div(vec a, vec b) { return vdivq_f64(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f64(c, a, b); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {

@@ -4,6 +4,8 @@
  * its vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
  * and once for double. vec_max(a, b) must give b where one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
  * once, vec_round(x) is the nearest integer, and vec_scale(a, x) adds vec_round(x) to the exponent of a.
+ * vec_mul_from(least, x, a, b) is a * b, but 0, without multiplying, where x < least. A row that can load and store
+ * parts of a vector defines VEC_PARTS.
  *
  * The micro-kernel holds TILE_ROWS x TILE_VECTORS accumulators in registers and, for each step of the depth, loads
  * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md tells what
@@ -29,7 +31,13 @@ _Static_assert(ATTN_KEY_STEP % (TILE_VECTORS * LANES) == 0, "and so is a step");
 
 /* ---- parts of a vector ---- */
 
+#ifdef VEC_PARTS
 /* Loads the first min(n, LANES) numbers, the rest of the vector being `filler` */
+INLINE vec load_part(size_t n, const real *s, real filler) { return vec_load_part(n, s, vec_set(filler)); }
+
+/* Stores the first n < LANES numbers, or all */
+INLINE void store_part(size_t n, real *to, vec a) { vec_store_part(n, to, a); }
+#else
 INLINE vec load_part(size_t n, const real *s, real filler) {
     real lane[LANES];
     for (size_t i = 0; i < LANES; i++) lane[i] = i < n ? s[i] : filler;
@@ -41,6 +49,7 @@ INLINE void store_part(size_t n, real *to, vec a) {
     vec_store(lane, a);
     memcpy(to, lane, n * sizeof *to);
 }
+#endif
 
 /* ---- the tile products ---- */
 
