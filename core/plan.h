@@ -78,6 +78,11 @@ static inline const void *attn_joined(const attn_problem *problem, const attn_vi
     return (const unsigned char *)view->data + offset * attn_sizeof(problem->dtype);
 }
 
+/* Writes output and lse of a problem so small that neither plan nor workspace is worth it; else, and where a number is
+ * so large that care is needed, returns false. Which of them it is does not depend on `results`. */
+bool attn_small_f32(const attn_kernel *kernel, const attn_problem *problem, const attn_results *results);
+bool attn_small_f64(const attn_kernel *kernel, const attn_problem *problem, const attn_results *results);
+
 /* The typed halves of attn_run. */
 attn_status attn_execute_f32(attn_plan *plan, attn_fault *fault);
 attn_status attn_execute_f64(attn_plan *plan, attn_fault *fault);

@@ -15,8 +15,6 @@ typedef uint64_t bits;
 typedef uint32_t bits;
 #define SIGN_OFF (UINT32_MAX >> 1)
 #endif
-#define LOG2_E 0x1.71547652b82fep0
-#define LN_2 0x1.62e42fefa39efp-1
 /* Past these, products that lost digits below the normal range could grow to matter, or s / c leave its range. */
 #define SCALE_MOST 0x1p24
 #define CAP_LEAST 0x1p-60

@@ -11,6 +11,9 @@ typedef attn_ops_f64 attn_ops;
 typedef attn_ops_f32 attn_ops;
 #endif
 
+#define LOG2_E 0x1.71547652b82fep0
+#define LN_2 0x1.62e42fefa39efp-1
+
 /* The working memory of one slot. */
 typedef struct attn_scratch {
     real *queries;  /* (rows, d_k) */

@@ -288,6 +288,41 @@ static void identities(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_identity_projections_are_attention(void) { each(identities); }
 
+/* ---- small problems, which are done in another way: right, and the same bits whatever else is asked for -----------
+ */
+
+static void small_problem(const attn_engine *engine, attn_dtype dtype) {
+    static const double spreads[] = {1, 1, 1, 30, 0x1p-70, 0x1p45, 0x1p100};
+    bag owner = {0};
+    const size_t n = 1 + check_random_below(8), d = 1 + check_random_below(6);
+    attn_problem p = problem_plain(&owner, dtype, 2, 2, 1, 1 + check_random_below(6), n, d, 1 + check_random_below(6));
+    p.causal = check_random_below(3) == 0;
+    p.has_window = check_random_below(3) == 0;
+    p.window_left = (int64_t)check_random_below(3) - 1;
+    p.window_right = (int64_t)check_random_below(3) - 1;
+    const double spread = spreads[check_random_below(COUNT(spreads))];
+    p.v.data = numbers_random(&owner, dtype, p.batch * n * p.d_v, spread);
+    if (check_random_below(2)) p.k.data = numbers_random(&owner, dtype, p.batch * n * d, spread < 100 ? spread : 100);
+    const int64_t lengths[] = {(int64_t)check_random_below(n + 1), (int64_t)n};
+    if (check_random_below(3) == 0) p.kv_lengths = lengths;
+    check_problem(engine, &p, WANT_OUTPUT | WANT_LSE, NULL);
+    check_problem(engine, &p, WANT_ALL, NULL);
+
+    const attn_results alone = answer(&owner, engine, &p, WANT_OUTPUT), lse = answer(&owner, engine, &p, WANT_LSE),
+                       all = answer(&owner, engine, &p, WANT_ALL);
+    size_t bytes;
+    const void *output = results_at(&alone, &p, 0, &bytes);
+    CHECK(memcmp(output, all.output.data, bytes) == 0, "%s: other bits in output", problem_text(&p));
+    const void *logarithms = results_at(&lse, &p, 7, &bytes);
+    CHECK(memcmp(logarithms, all.lse, bytes) == 0, "%s: other bits in lse", problem_text(&p));
+    bag_empty(&owner);
+}
+
+static void small_problems(const attn_engine *engine, attn_dtype dtype) {
+    for (size_t i = 0, rounds = check_rounds(300); i < rounds; i++) small_problem(engine, dtype);
+}
+static void test_small_problems(void) { each(small_problems); }
+
 static void test_every_row_ran(void) { check_kernels_ran(); }
 
 int main(int argc, char **argv) {
@@ -303,6 +338,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_groups_are_copies),
         CHECK_TEST(test_scale_of_queries),
         CHECK_TEST(test_identity_projections_are_attention),
+        CHECK_TEST(test_small_problems),
         CHECK_TEST(test_every_row_ran),
     };
     return check_main(argc, argv, tests, COUNT(tests));
