@@ -24,7 +24,8 @@
          * infinity or NaN where one is not finite. */                                                                 \
         REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                             \
         /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, lo <= j < hi <=        \
-         * tile_k; lo is a multiple of ATTN_KEY_STEP. Up to the next such multiple, s may be overwritten. */           \
+         * tile_k; lo is a multiple of ATTN_KEY_STEP. The bits do not depend on lo and hi. All else of the rows of s   \
+         * may be overwritten. */                                                                                      \
         void (*scores)(size_t rows, size_t lo, size_t hi, size_t d, const REAL *q, size_t q_stride,                    \
                        const REAL *packed, REAL *s);                                                                   \
         /* max[i] = the greatest of s[i * tile_k + j], j < n, for i < rows; n > 0 */                                   \

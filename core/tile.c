@@ -225,9 +225,9 @@ void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile
         size_t stride;
         const real *in_place =
             tile_rows(plan, &problem->past_k, &problem->k, rows->batch, rows->kv_head, tile, &stride);
-        if (in_place != NULL &&
-            ops->dots(part->count, part->hi - part->lo, d_k, queries, d_k, in_place + part->lo * stride, stride,
-                      scratch->scores + part->lo) <= key_limit(problem)) {
+        /* All keys of the tile decide, not only the part's: whoever asks for another part must get the same bits. */
+        if (in_place != NULL && ops->dots(part->count, attn_plan_keys(plan, tile), d_k, queries, d_k, in_place, stride,
+                                          scratch->scores) <= key_limit(problem)) {
             return;
         }
         ATTN_T(attn_pack_keys)(plan, rows->batch, rows->kv_head, tile, scratch->keys, scratch->gather);

@@ -59,8 +59,8 @@ bool oracle_compare(attn_dtype dtype, const oracle_tensor *expected, const void 
 long double oracle_at(attn_dtype dtype, const void *data, size_t index);
 void oracle_put(attn_dtype dtype, void *data, size_t index, long double value);
 
-/* false where long double is no wider than double, as under valgrind: the oracle is then no better than what it judges,
- * and its programs skip their tests. */
+/* false where long double is no wider than double, as under valgrind. The oracle is then no better than what it judges:
+ * it doubts everything, and oracle_compare fails for NaN alone. */
 bool oracle_is_precise(void);
 
 #endif

@@ -99,7 +99,7 @@ static void random_options(const attn_engine *engine, attn_dtype dtype) {
 static void test_random_options(void) {
     worst = 0;
     each(random_options);
-    CHECK(worst > 0.001, "errors of at most %g of the bound: the bound says nothing", worst);
+    CHECK(worst > 0.001 || !oracle_is_precise(), "errors of at most %g of the bound: the bound says nothing", worst);
 }
 
 /* Which keys and queries the blocks leave open, by the two public questions about it. */
@@ -575,6 +575,5 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_flops_leave_out_what_is_blocked),
         CHECK_TEST(test_every_row_ran),
     };
-    if (!oracle_is_precise()) return check_skip_all(argv, COUNT(tests), "long double is no wider than double here");
     return check_main(argc, argv, tests, COUNT(tests));
 }

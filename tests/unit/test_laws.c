@@ -72,6 +72,34 @@ static void rows_sum(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_rows_of_weights_sum_to_one(void) { each(rows_sum); }
 
+/* The same for scores so great that a rounding of one is more than ln 2: weights and their sum must come from the same
+ * bits of them, also where a blocked key beside them holds a number that needs care. */
+static void rows_of_great_scores_sum(const attn_engine *engine, attn_dtype dtype) {
+    const double eps = dtype == ATTN_F64 ? 0x1p-52 : 0x1p-23, great = dtype == ATTN_F64 ? 1e200 : 1e30;
+    for (size_t i = 0; i < 40; i++) {
+        bag owner = {0};
+        const size_t n = 2 + check_random_below(600), n_q = 1 + check_random_below(40);
+        attn_problem p = problem_plain(&owner, dtype, 1, 1, 1, n_q, n, 1 + check_random_below(40), 3);
+        const int64_t offset = (int64_t)(n / 2);
+        for (size_t c = 0; c < n_q * p.d_k; c++)
+            oracle_put(dtype, (void *)(uintptr_t)p.q.data, c, oracle_at(dtype, p.q.data, c) * 64 / eps);
+        p.causal = true;
+        p.query_offset = &offset;
+        const size_t blocked = n / 2 + n_q; /* the first key that is blocked for all queries */
+        if (blocked < n)
+            oracle_put(dtype, (void *)(uintptr_t)p.k.data, (blocked + check_random_below(n - blocked)) * p.k.row, great);
+        const attn_results r = answer(&owner, engine, &p, WANT_OUTPUT | WANT_WEIGHTS);
+        for (size_t row = 0; row < n_q; row++) {
+            long double sum = 0;
+            for (size_t j = 0; j < n; j++) sum += oracle_at(dtype, r.weights, row * n + j);
+            CHECK(fabsl(sum - 1) <= 8 * eps * (1 + log2((double)n)), "%s: row %zu sums to 1 + %Lg", problem_text(&p),
+                  row, sum - 1);
+        }
+        bag_empty(&owner);
+    }
+}
+static void test_rows_of_great_scores_sum_to_one(void) { each(rows_of_great_scores_sum); }
+
 /* a bias that is the same for all keys of a row changes only lse, by itself */
 static void shifts(const attn_engine *engine, attn_dtype dtype) {
     bag owner = {0};
@@ -328,6 +356,7 @@ static void test_every_row_ran(void) { check_kernels_ran(); }
 int main(int argc, char **argv) {
     const check_test tests[] = {
         CHECK_TEST(test_rows_of_weights_sum_to_one),
+        CHECK_TEST(test_rows_of_great_scores_sum_to_one),
         CHECK_TEST(test_constant_bias_shifts_lse),
         CHECK_TEST(test_output_is_linear_in_values),
         CHECK_TEST(test_order_of_keys_is_nothing),
