@@ -1,11 +1,12 @@
 #!/bin/sh
 # Runs test programs one after the other and adds their closing lines up. The last line is alone, and says
 # "N passed, N failed" (", N skipped"). Exit status 1 where one failed, crashed, or ran no test.
+# CHECK_UNDER="valgrind -q ..." runs each under that command.
 passed=0 failed=0 skipped=0
 output=$(mktemp) || exit 1
 trap 'rm -f "$output"' EXIT
 for program in "$@"; do
-    "$program" >"$output" 2>&1
+    $CHECK_UNDER "$program" >"$output" 2>&1
     status=$?
     cat "$output"
     line=$(grep "^${program##*/}: [0-9]* passed, [0-9]* failed" "$output" | tail -n 1)

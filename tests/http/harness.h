@@ -83,7 +83,8 @@ void wire_close(wire_link *wire);
 /* false where the other side no longer takes the bytes, which is legal for it to do after a reply */
 bool wire_send(wire_link *wire, const void *bytes, size_t length);
 bool wire_print(wire_link *wire, const char *text);
-/* Reads the next reply; `head_only`: of a HEAD request. status 0 where none came whole within the time. */
+/* Times in seconds, which patient() lengthens.
+ * Reads the next reply; `head_only`: of a HEAD request. status 0 where none came whole within the time. */
 http_reply wire_reply(wire_link *wire, double seconds, bool head_only);
 /* true where the other side closes (or resets) within the time */
 bool wire_ends(wire_link *wire, double seconds);
@@ -93,6 +94,8 @@ int wire_peek_status(wire_link *wire, double seconds);
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 double now(void); /* seconds, monotonic */
+/* The most that something may take: `seconds` times CHECK_PATIENCE, where that is set (sanitizers are slow). */
+double patient(double seconds);
 void sleep_seconds(double seconds);
 /* Whether the reply is a problem document of the contract's section 4. `why` says what is wrong. */
 bool problem_valid(const http_reply *reply, char why[512]);

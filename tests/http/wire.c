@@ -74,7 +74,7 @@ static char *copy(const char *bytes, size_t length) {
 }
 
 int wire_peek_status(wire_link *wire, double seconds) {
-    const double end = now() + seconds;
+    const double end = now() + patient(seconds);
     int status = 0;
     while (wire->used < 12 && more(wire, end)) {
     }
@@ -83,7 +83,7 @@ int wire_peek_status(wire_link *wire, double seconds) {
 
 http_reply wire_reply(wire_link *wire, double seconds, bool head_only) {
     http_reply reply = {0};
-    const double end = now() + seconds;
+    const double end = now() + patient(seconds);
     char *stop = NULL, value[512];
     while (!(wire->used && (stop = strstr(wire->bytes, "\r\n\r\n"))))
         if (!more(wire, end)) return reply;
@@ -113,6 +113,6 @@ http_reply wire_reply(wire_link *wire, double seconds, bool head_only) {
 }
 
 bool wire_ends(wire_link *wire, double seconds) {
-    for (const double end = now() + seconds; !wire->ended && now() < end;) more(wire, end);
+    for (const double end = now() + patient(seconds); !wire->ended && now() < end;) more(wire, end);
     return wire->ended;
 }

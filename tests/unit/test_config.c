@@ -4,11 +4,24 @@
 #include "../../server/server.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static srv_config config;
 static srv_command command;
+
+/* The environment of whoever runs the tests is not what they are about. */
+static void forget_settings(void) {
+    for (char **at = environ; *at;) {
+        char name[64] = "";
+        if (strncmp(*at, "ATTENTIOND_", 11) == 0 && sscanf(*at, "%63[^=]", name) == 1 && unsetenv(name) == 0)
+            at = environ;
+        else
+            at++;
+    }
+}
 
 static srv_action read_words(const char *first, const char *second, const char *third) {
     char *argv[] = {strdup("attentiond"), first ? strdup(first) : NULL, second ? strdup(second) : NULL,
@@ -139,6 +152,7 @@ static void test_help_names_every_flag_and_twin(void) {
 }
 
 int main(int argc, char **argv) {
+    forget_settings();
     const check_test tests[] = {CHECK_TEST(test_sizes),
                                 CHECK_TEST(test_times),
                                 CHECK_TEST(test_counts),
