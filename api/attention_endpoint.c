@@ -23,25 +23,31 @@ static sizes sizes_of(const api_tensor *t, bool bnhd) {
     }
 }
 
+/* The number of axes must be that of the first of q, k and v that can be read. */
 static void read_tensors(api_job *job, inputs *in) {
     api_form *form = &job->form;
     const api_field fields[] = {API_FIELD_Q, API_FIELD_K, API_FIELD_V};
     api_tensor *tensors[] = {&in->q, &in->k, &in->v};
     sizes *known[] = {&in->of_q, &in->of_k, &in->of_v};
+    const api_tensor *first = NULL;
     char shape[API_SHAPE_TEXT];
     for (size_t i = 0; i < 3; i++) {
         api_tensor *t = tensors[i];
+        const char *name = api_fields[fields[i]].name;
         api_form_tensor(form, fields[i], API_REALS, t);
         if (!t->given) api_form_missing(form, fields[i], "");
         if (!t->ok) continue;
-        if (i == 0 && (t->rank < 2 || t->rank > 4))
-            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "q: expected 2, 3 or 4 axes, got %zu: %s", t->rank,
+        if (!first && (t->rank < 2 || t->rank > 4)) {
+            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "%s: expected 2, 3 or 4 axes, got %zu: %s", name,
+                           t->rank, api_shape_text(shape, t->rank, t->shape));
+        } else if (first && t->rank != first->rank) {
+            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "%s: expected %zu axes as in %s, got %zu: %s", name,
+                           first->rank, api_fields[first->field].name, t->rank,
                            api_shape_text(shape, t->rank, t->shape));
-        else if (i > 0 && in->of_q.known && t->rank != in->q.rank)
-            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "%s: expected %zu axes as in q, got %zu: %s",
-                           api_fields[fields[i]].name, in->q.rank, t->rank, api_shape_text(shape, t->rank, t->shape));
-        else if (i == 0 || in->of_q.known)
+        } else {
+            if (!first) first = t;
             *known[i] = sizes_of(t, in->bnhd);
+        }
     }
 }
 
@@ -131,8 +137,7 @@ static void compare(api_job *job, inputs *in) {
                        api_shape_text(shape, in->q.rank, in->q.shape));
         q->known = false;
     }
-    if (!q->known) return;
-    if (k->known) {
+    if (q->known && k->known) {
         k->known = same(form, API_FIELD_K, "the batch", k->batch, "q", q->batch) &&
                    same(form, API_FIELD_K, "d_k =", k->width, "q", q->width);
         if (k->known && (k->heads == 0 ? q->heads != 0 : q->heads % k->heads != 0)) {
@@ -142,7 +147,8 @@ static void compare(api_job *job, inputs *in) {
         }
     }
     if (!v->known) return;
-    v->known = same(form, API_FIELD_V, "the batch", v->batch, "q", q->batch);
+    if (q->known || k->known)
+        v->known = same(form, API_FIELD_V, "the batch", v->batch, q->known ? "q" : "k", (q->known ? q : k)->batch);
     if (v->known && k->known)
         v->known = same(form, API_FIELD_V, "the number of heads", v->heads, "k", k->heads) &&
                    same(form, API_FIELD_V, "the number of keys", v->n, "k", k->n);
