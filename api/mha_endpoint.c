@@ -13,7 +13,8 @@ typedef struct inputs {
     weight w_q, w_k, w_v, w_o, w_qkv;
     api_tensor b_q, b_k, b_v, b_o, b_qkv, head_mask;
     bool out_in;
-    size_t heads, kv_heads; /* 0: not known */
+    size_t heads, kv_heads;      /* 0: not known */
+    bool x_known, context_known; /* their widths, as d_model and d_context; context is x where there is none */
 } inputs;
 
 static void read_weight(api_job *job, const inputs *in, api_field field, weight *w) {
@@ -105,47 +106,59 @@ static void read_counts(api_job *job, inputs *in) {
     }
 }
 
-/* sizes of x and of the context; false: not known */
-static bool set_inputs(api_job *job, const inputs *in) {
+static void set_x(api_job *job, inputs *in) {
     attn_mha *m = &job->mha;
     attn_problem *p = &m->attention;
-    const api_tensor *x = &in->x, *c = &in->context;
+    const api_tensor *x = &in->x;
     char shape[API_SHAPE_TEXT];
-    if (!x->ok) return false;
+    if (!x->ok) return;
     if (x->rank != 2 && x->rank != 3) {
         api_form_fault(&job->form, API_FIELD_X, API_SHAPE_MISMATCH, "x: expected 2 or 3 axes, got %zu: %s", x->rank,
                        api_shape_text(shape, x->rank, x->shape));
-        return false;
+        return;
     }
     job->axes = (api_axes){.batch = x->rank == 3, .heads = true};
     p->batch = x->rank == 3 ? x->shape[0] : 1;
     p->n_q = p->n_new = x->shape[x->rank - 2];
     m->d_model = m->d_context = x->shape[x->rank - 1];
     m->x = x->data;
-    if (!c->given) return true;
-    if (!c->ok) return false;
-    if (c->rank != x->rank || (c->rank == 3 && c->shape[0] != p->batch)) {
-        char other[API_SHAPE_TEXT];
+    in->x_known = true;
+    in->context_known = !in->context.given;
+}
+
+static void set_context(api_job *job, inputs *in) {
+    attn_mha *m = &job->mha;
+    attn_problem *p = &m->attention;
+    const api_tensor *x = &in->x, *c = &in->context;
+    char shape[API_SHAPE_TEXT], other[API_SHAPE_TEXT];
+    if (!c->ok) return;
+    if (c->rank != 2 && c->rank != 3) {
+        api_form_fault(&job->form, API_FIELD_CONTEXT, API_SHAPE_MISMATCH, "context: expected 2 or 3 axes, got %zu: %s",
+                       c->rank, api_shape_text(shape, c->rank, c->shape));
+        return;
+    }
+    if (in->x_known && (c->rank != x->rank || (c->rank == 3 && c->shape[0] != p->batch))) {
         api_form_fault(&job->form, API_FIELD_CONTEXT, API_SHAPE_MISMATCH,
                        "context: expected the axes and the batch of x, whose shape is %s; got %s",
                        api_shape_text(other, x->rank, x->shape), api_shape_text(shape, c->rank, c->shape));
-        return false;
+        return;
     }
     p->n_new = c->shape[c->rank - 2];
     m->d_context = c->shape[c->rank - 1];
     m->context = c->data;
-    return true;
+    in->context_known = true;
 }
 
-/* Columns of each of `count` parts of a weight with `rows` rows; 0 after a fault, or where they are none. */
-static bool columns_of_head(api_job *job, weight *w, size_t rows, const char *input, size_t count, api_field blamed,
-                            size_t *columns) {
+/* Columns of each of `count` parts of a weight with *rows rows (NULL: not known); 0 after a fault, or where they are
+ * none. */
+static bool columns_of_head(api_job *job, weight *w, const size_t *rows, const char *input, size_t count,
+                            api_field blamed, size_t *columns) {
     if (!w->known) return false;
     const char *name = api_fields[w->tensor.field].name;
-    if (w->rows != rows) {
+    if (rows && w->rows != *rows) {
         char shape[API_SHAPE_TEXT];
         api_form_fault(&job->form, w->tensor.field, API_SHAPE_MISMATCH,
-                       "%s: expected %zu rows, the width of %s, got %zu in the shape %s", name, rows, input, w->rows,
+                       "%s: expected %zu rows, the width of %s, got %zu in the shape %s", name, *rows, input, w->rows,
                        api_shape_text(shape, w->tensor.rank, w->tensor.shape));
         w->known = false;
     }
@@ -177,12 +190,13 @@ static bool set_separate(api_job *job, inputs *in) {
     attn_problem *p = &m->attention;
     const api_field blamed =
         api_form_has(&job->form, API_FIELD_NUM_KV_HEADS) ? API_FIELD_NUM_KV_HEADS : API_FIELD_NUM_HEADS;
-    const char *source = m->context ? "context" : "x";
+    const char *source = in->context.given ? "context" : "x";
+    const size_t *d_model = in->x_known ? &m->d_model : NULL, *d_context = in->context_known ? &m->d_context : NULL;
     size_t d_k = 0;
-    const bool q = columns_of_head(job, &in->w_q, m->d_model, "x", in->heads, API_FIELD_NUM_HEADS, &p->d_k) &&
+    const bool q = columns_of_head(job, &in->w_q, d_model, "x", in->heads, API_FIELD_NUM_HEADS, &p->d_k) &&
                    check_d_k(job, &in->w_q);
-    bool k = columns_of_head(job, &in->w_k, m->d_context, source, in->kv_heads, blamed, &d_k);
-    const bool v = columns_of_head(job, &in->w_v, m->d_context, source, in->kv_heads, blamed, &p->d_v);
+    bool k = columns_of_head(job, &in->w_k, d_context, source, in->kv_heads, blamed, &d_k);
+    const bool v = columns_of_head(job, &in->w_v, d_context, source, in->kv_heads, blamed, &p->d_v);
     if (q && k && d_k != p->d_k) {
         api_form_fault(&job->form, API_FIELD_W_K, API_SHAPE_MISMATCH,
                        "w_k: expected %zu columns (%zu key/value heads of d_k = %zu as in w_q), got %zu",
@@ -200,14 +214,15 @@ static bool set_separate(api_job *job, inputs *in) {
 static bool set_packed(api_job *job, inputs *in) {
     attn_mha *m = &job->mha;
     attn_problem *p = &m->attention;
-    if (m->context && m->d_context != m->d_model) {
+    if (in->x_known && in->context_known && m->d_context != m->d_model) {
         api_form_fault(&job->form, API_FIELD_CONTEXT, API_SHAPE_MISMATCH,
                        "context: expected the width of x, %zu, as w_qkv is for both; got %zu", m->d_model,
                        m->d_context);
         return false;
     }
     const size_t parts = in->heads && in->kv_heads ? in->heads + 2 * in->kv_heads : 0;
-    if (!columns_of_head(job, &in->w_qkv, m->d_model, "x", parts, API_FIELD_NUM_HEADS, &p->d_k)) return false;
+    if (!columns_of_head(job, &in->w_qkv, in->x_known ? &m->d_model : NULL, "x", parts, API_FIELD_NUM_HEADS, &p->d_k))
+        return false;
     if (!check_d_k(job, &in->w_qkv)) return false;
     p->d_v = p->d_k;
     m->w_q = part_of(job, &in->w_qkv, in->out_in, 0);
@@ -264,13 +279,15 @@ void api_mha_build(api_job *job) {
     read_fields(job, &in);
     check_presence(job, &in);
     read_counts(job, &in);
-    if (!set_inputs(job, &in)) return;
+    set_x(job, &in);
+    set_context(job, &in);
     p->heads = in.heads;
     p->kv_heads = in.kv_heads;
     const bool known = in.w_qkv.tensor.given ? set_packed(job, &in) : set_separate(job, &in);
     set_biases(job, &in);
     if (!known) return;
     set_output(job, &in);
+    if (!in.x_known || !in.context_known) return;
     if (api_options_apply_past(&job->form, &job->options, job->axes, true, p))
         api_options_apply(&job->form, &job->options, job->axes, p);
 }
