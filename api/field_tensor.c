@@ -177,9 +177,13 @@ static void object_read_shape(object *o) {
         o->ok = false;
         return;
     }
-    if (value->rank != 1 || value->count > API_MAX_RANK) {
-        object_fault(o, SHAPE, value->rank != 1 ? API_WRONG_TYPE : API_SHAPE_MISMATCH,
-                     "expected a list of at most 4 axis lengths, got %zu numbers", value->count);
+    if (value->rank != 1) {
+        object_fault(o, SHAPE, API_WRONG_TYPE, "expected a list of axis lengths, got lists within a list");
+        return;
+    }
+    if (value->count > API_MAX_RANK) {
+        object_fault(o, SHAPE, API_SHAPE_MISMATCH, "expected a list of at most 4 axis lengths, got %zu of them",
+                     value->count);
         return;
     }
     const int64_t *lengths = axes.data;

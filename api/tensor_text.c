@@ -67,9 +67,11 @@ void api_take_no_memory(const api_reader *reader, api_error *error) {
 }
 
 void api_mask_error(const api_value *value, const char *prefix, size_t index, double number, api_error *error) {
+    char got[32] = "a number near 0"; /* that rounded to it */
+    if (number != 0) snprintf(got, sizeof got, "%.9g", number);
     api_take_error(value, prefix, index, API_OUT_OF_RANGE, error,
-                   "expected booleans, or numbers 0 and 1, got %.9g; numbers to add to the scores belong in \"bias\"",
-                   number);
+                   "expected booleans, or numbers 0 and 1, got %s; numbers to add to the scores belong in \"bias\"",
+                   got);
 }
 
 /* ---- elements --------------------------------------------------------------------------------------------------- */
