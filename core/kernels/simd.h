@@ -24,7 +24,9 @@
 #endif
 
 /* Rows whose scores stay in the level 1 cache between the two products */
+#ifndef BLOCK_Q
 #define BLOCK_Q (2 * TILE_ROWS)
+#endif
 
 _Static_assert(TILE_K % (TILE_VECTORS * LANES) == 0, "a tile of keys is made of whole panels");
 _Static_assert(ATTN_KEY_STEP % (TILE_VECTORS * LANES) == 0, "and so is a step");
