@@ -39,7 +39,7 @@ typedef struct srv_exchange {
     uint64_t bytes_in, bytes_out, past_limit;
     int status;    /* sent, 0: none yet */
     bool under_v2; /* its errors have the member `error` */
-    bool active, has_body, expects_continue, discards, lingers, computing, cancelled, gone, finished;
+    bool active, has_body, expects_continue, discards, lingers, closes, computing, cancelled, gone, finished;
     const char *rejected, *cancelled_at, *code; /* as in srv_record */
     char method[16], request_id[REQUEST_ID_SIZE], traceparent[TRACEPARENT_SIZE];
 } srv_exchange;
@@ -82,8 +82,8 @@ typedef struct srv_server {
 typedef struct srv_head { /* what the framing rules need to know of a head */
     struct MHD_Connection *mhd;
     size_t count, bytes, hosts, lengths, encodings;
-    bool malformed, chunked, expects_continue;
-    const char *content_length;
+    bool malformed, folded, chunked, expects_continue;
+    const char *host, *content_length;
     char *joined[4]; /* values of repeated fields; srv_head_deinit frees them */
     size_t joins;
 } srv_head;
@@ -91,9 +91,13 @@ typedef struct srv_head { /* what the framing rules need to know of a head */
 void srv_head_read(srv_head *head, struct MHD_Connection *mhd);
 void srv_head_deinit(srv_head *head);
 /* Why the head is refused: a code of the contract, with *detail and *reason (of attentiond_rejected_total); or NULL. */
-const char *srv_head_fault(const srv_head *head, const char *version, size_t target_length, const char **detail,
-                           const char **reason);
+const char *srv_head_fault(const srv_head *head, const char *method, const char *version, size_t target_length,
+                           const char **detail, const char **reason);
 bool srv_head_has_body(const srv_head *head);
+/* Whether the head is as long as its parts, `line` being the request line without its end. libmicrohttpd 0.9.75 drops
+ * what follows a NUL, and takes a header line without a name for the end of the head: where a body then begins is
+ * doubtful, so that nothing may follow on the connection. Blanks that are legal but unusual have the same effect. */
+bool srv_head_is_plain(const srv_head *head, size_t line);
 const char *srv_head_value(void *head, const char *name); /* for api_head */
 /* The client's id where it is well-formed, else one of ours; likewise its traceparent, "" where it sent none. */
 void srv_head_ids(const srv_head *head, char request_id[REQUEST_ID_SIZE], char traceparent[TRACEPARENT_SIZE]);

@@ -23,6 +23,11 @@ static bool is_field_value(const char *text, size_t length) {
     return true;
 }
 
+/* libmicrohttpd 0.9.75 adds the line that continues a value to the name: "Content-Length35". */
+static bool is_folded(const char *name, const char *begins) {
+    return strncasecmp(name, begins, strlen(begins)) == 0 && name[strlen(begins)] != 0;
+}
+
 static enum MHD_Result read_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_length,
                                   const char *value, size_t value_length) {
     (void)kind;
@@ -34,7 +39,11 @@ static enum MHD_Result read_field(void *arg, enum MHD_ValueKind kind, const char
         return MHD_YES;
     }
     if (!value) value = "";
-    if (strcasecmp(name, "host") == 0) head->hosts++;
+    if (strcasecmp(name, "host") == 0) {
+        head->hosts++;
+        head->host = value;
+    }
+    if (is_folded(name, "content-length") || is_folded(name, "transfer-encoding")) head->folded = true;
     if (strcasecmp(name, "content-length") == 0) {
         head->lengths++;
         head->content_length = value;
@@ -60,11 +69,20 @@ bool srv_head_has_body(const srv_head *head) {
     return head->encodings || (head->lengths && strspn(head->content_length, "0") != strlen(head->content_length));
 }
 
-static const char *framing_fault(const srv_head *head, bool is_http11) {
+bool srv_head_is_plain(const srv_head *head, size_t line) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(head->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const size_t length = line + 2 + head->bytes + 2; /* with a blank after each colon ... */
+    return info && (info->header_size == length || info->header_size == length - head->count); /* ... or none */
+}
+
+static const char *framing_fault(const srv_head *head, const char *method, bool is_http11) {
     uint64_t length;
+    if (!is_token(method, strlen(method))) return "the method is no token";
     if (head->malformed) return "a header field has a malformed name or value";
+    if (head->folded) return "a header field that frames the body goes on in a second line";
     if (is_http11 && head->hosts != 1)
         return head->hosts ? "more than one Host header came" : "HTTP/1.1 wants a Host header, none came";
+    if (head->host && strpbrk(head->host, " \t/\\@?#,\"<>^`{|}")) return "the Host header names no host";
     if (head->lengths > 1) return "more than one Content-Length came";
     if (head->lengths && head->encodings) return "Content-Length and Transfer-Encoding exclude each other, both came";
     if (head->encodings > 1 || (head->encodings && !head->chunked))
@@ -75,8 +93,8 @@ static const char *framing_fault(const srv_head *head, bool is_http11) {
     return NULL;
 }
 
-const char *srv_head_fault(const srv_head *head, const char *version, size_t target_length, const char **detail,
-                           const char **reason) {
+const char *srv_head_fault(const srv_head *head, const char *method, const char *version, size_t target_length,
+                           const char **detail, const char **reason) {
     *reason = "headers";
     if (target_length > MOST_URI) {
         *detail = "the request target is longer than 8192 bytes";
@@ -87,7 +105,7 @@ const char *srv_head_fault(const srv_head *head, const char *version, size_t tar
         return "headers_too_large";
     }
     *reason = "framing";
-    *detail = framing_fault(head, strcmp(version, "HTTP/1.0") != 0);
+    *detail = framing_fault(head, method, strcmp(version, "HTTP/1.0") != 0);
     return *detail ? "bad_request" : NULL;
 }
 

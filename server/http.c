@@ -27,7 +27,7 @@ static enum MHD_Result answer(srv_connection *connection, const api_response *re
     struct MHD_Response *response =
         MHD_create_response_from_buffer(reply->length, (void *)(uintptr_t)reply->body, MHD_RESPMEM_PERSISTENT);
     if (!response) return MHD_NO;
-    bool close = reply->close || x->lingers || atomic_load(&connection->server->closing);
+    bool close = reply->close || x->lingers || x->closes || atomic_load(&connection->server->closing);
     enum MHD_Result result = MHD_NO;
     if (add_headers(response, x, reply, close)) {
         pthread_mutex_lock(&connection->lock);
@@ -125,9 +125,10 @@ static enum MHD_Result take_head(srv_connection *connection, const char *target,
     srv_head_read(&head, connection->mhd);
     snprintf(x->method, sizeof x->method, "%s", method);
     x->has_body = srv_head_has_body(&head);
+    x->closes = !srv_head_is_plain(&head, strlen(method) + 1 + x->target_length + 1 + strlen(version));
     x->expects_continue = head.expects_continue && x->has_body;
     const char *detail, *reason;
-    const char *code = srv_head_fault(&head, version, x->target_length, &detail, &reason);
+    const char *code = srv_head_fault(&head, method, version, x->target_length, &detail, &reason);
     enum MHD_Result result = MHD_YES;
     if (code) {
         const api_response *reply = fail(x, code, detail, reason);

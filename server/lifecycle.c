@@ -40,6 +40,8 @@ static bool catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    if (!isatty(STDERR_FILENO)) action.sa_handler = SIG_IGN; /* nothing to reload; a terminal that goes ends us */
+    sigaction(SIGHUP, &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
     return true;
@@ -220,7 +222,10 @@ static void drain(srv_server *server, int number) {
     atomic_store(&server->readiness, API_DRAINING);
     atomic_store(&server->closing, true);
     notify_systemd("STOPPING=1");
-    srv_log(SRV_INFO, "%s: draining, %llu requests in flight", number == SIGINT ? "SIGINT" : "SIGTERM",
+    srv_log(SRV_INFO, "%s: draining, %llu requests in flight",
+            number == SIGINT   ? "SIGINT"
+            : number == SIGHUP ? "SIGHUP"
+                               : "SIGTERM",
             (unsigned long long)srv_metrics_in_flight(server->metrics));
     pause_ms((int64_t)(config->drain_delay * 1e3));
     stop_listening(server);

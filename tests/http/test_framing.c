@@ -82,12 +82,49 @@ static void test_broken_framing_is_refused(void) {
         {"no chunk size", CHUNKED "\r\n" BODY, {400, 400, 400, 400}},
         {"a header without a colon", POST "Content-Length 31\r\n\r\n" BODY, {400, 400, 400, 400}},
         {"a space before the colon", POST "Content-Length : 31\r\n\r\n" BODY, {400, 400, 400, 400}},
+        {"a length on a second line", POST "Content-Length:\r\n 31\r\n\r\n" BODY, {400, 400, 400, 400}},
+        {"a length that goes on", POST "Content-Length: 3\r\n 1\r\n\r\n" BODY, {400, 400, 400, 400}},
+        {"chunked on a second line",
+         POST "Transfer-Encoding:\r\n chunked\r\n\r\n1f\r\n" BODY "\r\n0\r\n\r\n",
+         {400, 400, 400, 400}},
+        {"length, and chunked on a second line",
+         POST "Content-Length: 2\r\nTransfer-Encoding:\r\n chunked\r\n\r\n{}",
+         {400, 400, 400, 400}},
+        {"a Host with a blank", "GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n", {400, 400, 400, 400}},
+        {"a Host with a user", "GET /healthz HTTP/1.1\r\nHost: a@b\r\n\r\n", {400, 400, 400, 400}},
+        {"a method that is no token", "G{T /healthz HTTP/1.1\r\nHost: x\r\n\r\n", {400, 400, 400, 400}},
         {"no HTTP at all", "\x16\x03\x01\x02\x01\r\n\r\n", {400, 405, 501, 0}},
         {"no version", "GET /healthz\r\n\r\n", {400, 505, 501, 0}},
         {"a version of the future", "GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n", {400, 505, 501, 0}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         expect_refused(rows[i].name, rows[i].text, rows[i].statuses);
+}
+
+/* Where libmicrohttpd sees another head than was sent, nothing of what follows may be taken for a request. */
+static void test_doubtful_heads_end_the_connection(void) {
+    static const struct {
+        const char *name, *text;
+        size_t length;
+    } rows[] = {
+#define ROW(name, text) {name, text "GET /version HTTP/1.1\r\nHost: x\r\n\r\n", sizeof text + 33}
+        ROW("a header without a name", POST "Content-Length: 2\r\n: x\r\n\r\n"),
+        ROW("a header without a name, first", POST ": x\r\nContent-Length: 31\r\n\r\n"),
+        ROW("a NUL for a name", POST "Content-Length: 2\r\n\0: x\r\n\r\n"),
+        ROW("a NUL in a length", POST "Content-Length: 2\0junk\r\n\r\n{}"),
+        ROW("a NUL in a coding", POST "Transfer-Encoding: chunked\0, gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        wire_link wire;
+        CHECK_FATAL(wire_open(&wire, shared.port), "cannot connect");
+        wire_send(&wire, rows[i].text, rows[i].length);
+        http_reply reply = wire_reply(&wire, 10, false);
+        CHECK(wire_ends(&wire, 3), "%s: the connection stays open", rows[i].name);
+        CHECK(wire.used == 0, "%s: more came after status %d: %.100s", rows[i].name, reply.status, wire.bytes);
+        http_free(&reply);
+        wire_close(&wire);
+    }
 }
 
 static char *repeated(const char *head, const char *piece, size_t times, const char *tail) {
@@ -361,6 +398,7 @@ int main(int argc, char **argv) {
     static const check_test tests[] = {
         CHECK_TEST(test_broken_framing_is_refused),
         CHECK_TEST(test_floods_of_headers),
+        CHECK_TEST(test_doubtful_heads_end_the_connection),
         CHECK_TEST(test_odd_but_legal_framing),
         CHECK_TEST(test_one_byte_at_a_time),
         CHECK_TEST(test_pipelining),

@@ -87,7 +87,8 @@ static void rows_of_great_scores_sum(const attn_engine *engine, attn_dtype dtype
         p.query_offset = &offset;
         const size_t blocked = n / 2 + n_q; /* the first key that is blocked for all queries */
         if (blocked < n)
-            oracle_put(dtype, (void *)(uintptr_t)p.k.data, (blocked + check_random_below(n - blocked)) * p.k.row, great);
+            oracle_put(dtype, (void *)(uintptr_t)p.k.data, (blocked + check_random_below(n - blocked)) * p.k.row,
+                       great);
         const attn_results r = answer(&owner, engine, &p, WANT_OUTPUT | WANT_WEIGHTS);
         for (size_t row = 0; row < n_q; row++) {
             long double sum = 0;
