@@ -285,9 +285,8 @@ void api_mha_build(api_job *job) {
     p->kv_heads = in.kv_heads;
     const bool known = in.w_qkv.tensor.given ? set_packed(job, &in) : set_separate(job, &in);
     set_biases(job, &in);
-    if (!known) return;
-    set_output(job, &in);
-    if (!in.x_known || !in.context_known) return;
+    if (known || in.w_v.known) set_output(job, &in); /* w_o must fit heads and w_v, whatever is wrong elsewhere */
+    if (!known || !in.x_known || !in.context_known) return;
     if (api_options_apply_past(&job->form, &job->options, job->axes, true, p))
         api_options_apply(&job->form, &job->options, job->axes, p);
 }

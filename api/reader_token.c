@@ -84,7 +84,8 @@ static void end_string(api_reader *reader) {
 static void keep_raw(api_reader *reader, const uint8_t *text, size_t length) {
     if (reader->use != API_STRING_KEY && reader->use != API_STRING_TEXT) return;
     const api_text *out = reader->mode == API_TO_SHADOW ? &reader->shadow : &reader->skeleton;
-    if (!reader->full && out->length - reader->string_begin + length > API_MAX_STRING) {
+    const size_t kept = out->length - reader->string_begin - 1; /* less the quote */
+    if (!reader->full && kept + length > API_MAX_STRING) {
         api_bound(reader, API_OUT_OF_RANGE, "a string of more than %zu bytes", API_MAX_STRING);
         if (reader->use == API_STRING_KEY) { /* keys that are cut would look like duplicates */
             reader->full = true;
