@@ -114,29 +114,20 @@ INLINE size_t next_block(size_t rows_left) {
 
 _Static_assert(TILE_ROWS == 6, "WITH_CONSTANT_ROWS has a case for each number of rows");
 
-INLINE void score_block(size_t rows, size_t vectors, size_t d, const real *q, size_t q_stride, const real *panel,
-                        real *s) {
+INLINE void score_block(size_t rows, size_t d, const real *q, size_t q_stride, const real *panel, real *s) {
     vec acc[TILE_ROWS * TILE_VECTORS];
-    micro_kernel(rows, vectors, d, q, q_stride, panel, PANEL, acc);
+    micro_kernel(rows, TILE_VECTORS, d, q, q_stride, panel, PANEL, acc);
     UNROLL
-    for (size_t i = 0; i < rows * vectors; i++) vec_store(s + i / vectors * TILE_K + i % vectors * LANES, acc[i]);
+    for (size_t i = 0; i < rows * TILE_VECTORS; i++)
+        vec_store(s + i / TILE_VECTORS * TILE_K + i % TILE_VECTORS * LANES, acc[i]);
 }
-
-/* Of the last panel often only one half is wanted: the rows of a causal problem end at any key. Worth 1 % of its time.
- */
-#define HALF (TILE_VECTORS / 2)
 
 static void scores(size_t rows, size_t lo, size_t hi, size_t d, const real *q, size_t q_stride, const real *packed,
                    real *s) {
     for (size_t j = lo; j < hi; j += PANEL)
         for (size_t i = 0, count; i < rows; i += count) {
             count = next_block(rows - i);
-            if (hi - j > HALF * LANES)
-                WITH_CONSTANT_ROWS(count, score_block, TILE_VECTORS, d, q + i * q_stride, q_stride, packed + j * d,
-                                   s + i * TILE_K + j)
-            else
-                WITH_CONSTANT_ROWS(count, score_block, HALF, d, q + i * q_stride, q_stride, packed + j * d,
-                                   s + i * TILE_K + j)
+            WITH_CONSTANT_ROWS(count, score_block, d, q + i * q_stride, q_stride, packed + j * d, s + i * TILE_K + j)
         }
 }
 
