@@ -2,6 +2,7 @@
 #include "attention.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 /* One attn_pool_for under way; it lives on its caller's stack. */
@@ -10,6 +11,7 @@ typedef struct shared_loop {
     void (*body)(void *arg, size_t item, size_t slot);
     void *arg;
     size_t items;
+    int cpu;              /* of the caller as it began */
     atomic_size_t taken;  /* items handed out; may run past items */
     size_t helpers;       /* threads inside it, the caller aside; under the lock */
     pthread_cond_t alone; /* signalled when helpers gets 0 */
@@ -44,6 +46,17 @@ static void run_items(shared_loop *loop, size_t slot) {
     }
 }
 
+/* A kernel may wake a helper on its caller's CPU, and let the two share it for milliseconds while others idle: two
+ * threads were then no faster than one for anything shorter. The helper moves; where it may run is left as it was. */
+static void leave_cpu(int taken) {
+    cpu_set_t all, others;
+    if (taken < 0 || sched_getcpu() != taken || sched_getaffinity(0, sizeof all, &all) != 0) return;
+    others = all;
+    CPU_CLR((size_t)taken, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
+}
+
 static shared_loop *find_loop(const attn_pool *pool) {
     for (shared_loop *each = pool->loops; each != NULL; each = each->next) {
         if (has_items(each)) return each;
@@ -57,6 +70,7 @@ static bool do_some(attn_pool *pool, size_t slot) {
     if (loop != NULL) {
         loop->helpers++;
         pthread_mutex_unlock(&pool->lock);
+        leave_cpu(loop->cpu);
         run_items(loop, slot);
         pthread_mutex_lock(&pool->lock);
         if (--loop->helpers == 0) pthread_cond_signal(&loop->alone);
@@ -169,7 +183,8 @@ void attn_pool_for(attn_pool *pool, size_t items, void (*body)(void *arg, size_t
         for (size_t item = 0; item < items; item++) body(arg, item, 0);
         return;
     }
-    shared_loop loop = {.body = body, .arg = arg, .items = items, .alone = PTHREAD_COND_INITIALIZER};
+    shared_loop loop = {
+        .body = body, .arg = arg, .items = items, .cpu = sched_getcpu(), .alone = PTHREAD_COND_INITIALIZER};
     announce(pool, &loop);
     run_items(&loop, 0);
     retire(pool, &loop);
