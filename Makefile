@@ -162,7 +162,9 @@ $(B)/core_bench: bench/core_bench.c bench/limits.c bench/limits.h $(B)/core.a
 	$(CC) -std=c17 -D_GNU_SOURCE -O3 $(WARN) $(if $(XSMM),-DHAVE_XSMM) -o $@ $(filter %.c %.a,$^) -lopenblas $(XSMM) -lm -pthread
 build/venv/installed: bench/requirements.txt
 	python3 -m venv build/venv && build/venv/bin/pip install -q -r $< && touch $@
-bench: $(B)/core_bench build/venv/installed
+bench:
+	@sh tools/install-deps.sh bench
+	@$(MAKE) --no-print-directory $(B)/core_bench build/venv/installed
 	build/venv/bin/python bench/run.py $(B)/core_bench $(BENCH_ARGS)
 
 # ---- running, installing, checking the sources ----

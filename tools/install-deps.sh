@@ -47,6 +47,7 @@ fi
 if [ "$want" = bench ]; then
     need "command -v ${CXX:-g++}" g++ "a C++17 compiler"
     need "echo '#include <simdjson.h>' | ${CXX:-g++} -x c++ -E -" libsimdjson-dev "simdjson 3, with headers"
+    [ "$(uname -m)" != x86_64 ] || header libxsmm.h libxsmm-dev "libxsmm, with headers"
     need "python3 -c 'import venv, ensurepip'" python3-venv "Python 3 with venv"
 fi
 [ -n "$debian" ] || exit 0
