@@ -25,8 +25,9 @@
  * they are touched, and they go back to the system at once. Below, the system call would cost more than a copy. */
 #define MAP_FROM ((size_t)256 << 10)
 /* From here on the system is asked for huge pages: a fault for each small one costs more than reading the numbers on
- * it. */
-#define HUGE_FROM ((size_t)2 << 20)
+ * it. Not for a single one, most of which might stay empty. */
+#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_FROM (2 * HUGE_PAGE)
 #define PAGE ((size_t)4096) /* a multiple of it is passed to the system, which rounds up where its pages are larger */
 
 /* Stands right before the piece, whose alignment it keeps: the block's first address is its own. */
@@ -199,10 +200,10 @@ void *api_resize(api_memory *memory, void *piece, size_t size) {
 }
 
 size_t api_grown_size(size_t size, size_t wanted) {
-    const size_t more = size < HUGE_FROM / 4 ? 2 * size : size + size / 8, grown = more > wanted ? more : wanted;
-    if (grown <= HUGE_FROM / 4) return grown > 256 ? grown : 256;
-    const size_t bytes = grown + HEADER + HUGE_FROM - 1;
-    return bytes < grown ? grown : bytes / HUGE_FROM * HUGE_FROM - HEADER;
+    const size_t more = size < HUGE_PAGE / 4 ? 2 * size : size + size / 8, grown = more > wanted ? more : wanted;
+    if (grown <= HUGE_PAGE / 4) return grown > 256 ? grown : 256;
+    const size_t bytes = grown + HEADER + HUGE_PAGE - 1;
+    return bytes < grown ? grown : bytes / HUGE_PAGE * HUGE_PAGE - HEADER;
 }
 
 void api_release(api_memory *memory, void *piece) {
