@@ -226,23 +226,26 @@ def picture(result):
     rows = [row for row in found if not (row.split()[3] == "1" and row.split()[1] == "256")]
     names = ["ours"] + [name for name in next(iter(found.values())) if name not in ("ours", "fma")]
     colours = ["#2b6cb0", "#a0aec0", "#cbd5e0", "#e2b97f", "#d69e9e"]
-    bar, gap, left, scale = 13, 16, 190, 110
+    bar, gap, left = 13, 16, 225
+    scale = 480 / max(ratio(found[row], name, "ours") for row in rows for name in names)
     height = 60 + len(rows) * (len(names) * bar + gap)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" font-family="sans-serif" '
            'font-size="12">', '<rect width="100%" height="100%" fill="white"/>',
            '<text x="10" y="18" font-size="14">Time of one attention, ours = 1 (float32, one thread; less is better)'
            '</text>']
+    x = 10
     for i, name in enumerate(names):
-        out.append(f'<rect x="{10 + i * 185}" y="28" width="10" height="10" fill="{colours[i]}"/>'
-                   f'<text x="{24 + i * 185}" y="38" font-size="10">{name}</text>')
+        out.append(f'<rect x="{x}" y="28" width="10" height="10" fill="{colours[i]}"/>'
+                   f'<text x="{x + 14}" y="38" font-size="10">{name}</text>')
+        x += 40 + 7 * len(name)
     y = 56
     for row in rows:
         heads, n, d, causal = row.split()
         out.append(f'<text x="10" y="{y + 14}">{heads} heads, n {n}, d {d}{", causal" if causal == "1" else ""}</text>')
         for i, name in enumerate(names):
             times = 1.0 if name == "ours" else ratio(found[row], name, "ours")
-            out.append(f'<rect x="{left}" y="{y}" width="{min(times, 4.6) * scale:.0f}" height="{bar - 2}" '
-                       f'fill="{colours[i]}"/><text x="{left + min(times, 4.6) * scale + 4:.0f}" y="{y + 10}" '
+            out.append(f'<rect x="{left}" y="{y}" width="{times * scale:.0f}" height="{bar - 2}" '
+                       f'fill="{colours[i]}"/><text x="{left + times * scale + 4:.0f}" y="{y + 10}" '
                        f'font-size="10">{times:.2f}</text>')
             y += bar
         y += gap
