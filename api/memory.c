@@ -11,6 +11,16 @@
 #define POISONS 1
 #endif
 #endif
+#if defined(__SANITIZE_THREAD__)
+#define MOVES 0 /* it does not know mremap: an address that moved away from one thread to another looks like a race */
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MOVES 0
+#endif
+#endif
+#ifndef MOVES
+#define MOVES 1
+#endif
 #ifdef POISONS
 #include <sanitizer/asan_interface.h>
 #else /* what the arena has not handed out is guarded only where AddressSanitizer watches */
@@ -191,7 +201,7 @@ void *api_resize(api_memory *memory, void *piece, size_t size) {
     if (!bytes) return NULL;
     if (bytes == block->bytes) return piece;
     const bool becomes_huge = is_huge(bytes) && !is_huge(block->bytes); /* small pages would stay so: rather a copy */
-    if (is_mapped(bytes) && is_mapped(block->bytes) && !becomes_huge) return remap(memory, block, bytes);
+    if (MOVES && is_mapped(bytes) && is_mapped(block->bytes) && !becomes_huge) return remap(memory, block, bytes);
     void *fresh = api_large(memory, size);
     if (!fresh) return NULL;
     memcpy(fresh, piece, (bytes < block->bytes ? bytes : block->bytes) - HEADER);
