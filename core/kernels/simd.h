@@ -253,20 +253,36 @@ INLINE void pack_panel(size_t columns, size_t depth, const real *b, size_t strid
                       j + LANES <= columns ? vec_load(b + j) : load_part(columns > j ? columns - j : 0, b + j, 0));
 }
 
+/* c (rows, columns) = x (rows, PANEL), or += */
+__attribute__((noinline)) static void put_part(size_t rows, size_t columns, const real *x, bool add, real *c,
+                                               size_t c_stride) {
+    for (size_t i = 0; i < rows; i++, x += PANEL, c += c_stride)
+        for (size_t o = 0; o < columns; o++) c[o] = add ? c[o] + x[o] : x[o];
+}
+
 INLINE void multiply_block(size_t rows, size_t columns, size_t depth, const real *a, size_t a_stride,
                            const real *packed, bool add, real *c, size_t c_stride) {
     vec acc[TILE_ROWS * TILE_VECTORS];
+    real part[TILE_ROWS * TILE_VECTORS * LANES];
+    const bool whole = columns >= PANEL;
     micro_kernel(rows, TILE_VECTORS, depth, a, a_stride, packed, PANEL, acc);
     UNROLL
     for (size_t i = 0; i < rows * TILE_VECTORS; i++) {
-        const size_t column = i % TILE_VECTORS * LANES;
-        real *to = c + i / TILE_VECTORS * c_stride + column;
-        if (column + LANES <= columns) {
-            vec_store(to, add ? vec_add(vec_load(to), acc[i]) : acc[i]);
-        } else if (column < columns) {
-            const size_t left = columns - column;
-            store_part(left, to, add ? vec_add(load_part(left, to, 0), acc[i]) : acc[i]);
-        }
+        real *to = whole ? c + i / TILE_VECTORS * c_stride + i % TILE_VECTORS * LANES : part + i * LANES;
+        vec_store(to, whole && add ? vec_add(vec_load(to), acc[i]) : acc[i]);
+    }
+    if (!whole) put_part(rows, columns, part, add, c, c_stride);
+}
+
+/* Not inlined: beside the packing the compiler would keep accumulators on the stack. */
+__attribute__((noinline)) static void multiply_packed(size_t rows, size_t columns, size_t depth, const real *a,
+                                                      size_t a_stride, const real *packed, bool add, real *c,
+                                                      size_t c_stride) {
+    for (size_t i = 0, count; i < rows; i += count) {
+        count = next_block(rows - i);
+        for (size_t o = 0; o < columns; o += PANEL)
+            WITH_CONSTANT_ROWS(count, multiply_block, columns - o, depth, a + i * a_stride, a_stride,
+                               packed + o * depth, add, c + i * c_stride + o, c_stride)
     }
 }
 
@@ -283,12 +299,7 @@ static void multiply(size_t rows, size_t columns, size_t inner, const real *a, s
             for (size_t o = 0; o < wide; o += PANEL)
                 pack_panel(wide - o < PANEL ? wide - o : PANEL, depth, from + o * (transposed ? b_stride : 1), b_stride,
                            transposed, packed + o * depth);
-            for (size_t i = 0, count; i < rows; i += count) {
-                count = next_block(rows - i);
-                for (size_t o = 0; o < wide; o += PANEL)
-                    WITH_CONSTANT_ROWS(count, multiply_block, wide - o, depth, a + i * a_stride + t, a_stride,
-                                       packed + o * depth, add || t > 0, c + i * c_stride + column + o, c_stride)
-            }
+            multiply_packed(rows, wide, depth, a + t, a_stride, packed, add || t > 0, c + column, c_stride);
         }
 }
 
