@@ -12,14 +12,11 @@
 #endif
 #endif
 #if defined(__SANITIZE_THREAD__)
-#define MOVES 0 /* it does not know mremap: an address that moved away from one thread to another looks like a race */
+#define COPIES 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define MOVES 0
+#define COPIES 1
 #endif
-#endif
-#ifndef MOVES
-#define MOVES 1
 #endif
 #ifdef POISONS
 #include <sanitizer/asan_interface.h>
@@ -174,11 +171,25 @@ void *api_large(api_memory *memory, size_t size) {
     return piece_of(block);
 }
 
+/* mremap, but for the thread sanitizer, which does not know it: there an address that one thread's map had left would
+ * look like a race when another's arrived at it. */
+static void *move_map(void *map, size_t before, size_t bytes) {
+#ifdef COPIES
+    void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fresh == MAP_FAILED) return fresh;
+    memcpy(fresh, map, before < bytes ? before : bytes);
+    munmap(map, before);
+    return fresh;
+#else
+    return mremap(map, before, bytes, MREMAP_MAYMOVE);
+#endif
+}
+
 /* Both sizes are mapped ones. */
 static void *remap(api_memory *memory, api_block *block, size_t bytes) {
     const size_t before = block->bytes;
     if (bytes > before && !api_charge(memory, bytes - before)) return NULL;
-    void *map = mremap(block, before, bytes, MREMAP_MAYMOVE);
+    void *map = move_map(block, before, bytes);
     if (map == MAP_FAILED) {
         if (bytes > before) api_discharge(memory, bytes - before);
         return NULL;
@@ -201,7 +212,7 @@ void *api_resize(api_memory *memory, void *piece, size_t size) {
     if (!bytes) return NULL;
     if (bytes == block->bytes) return piece;
     const bool becomes_huge = is_huge(bytes) && !is_huge(block->bytes); /* small pages would stay so: rather a copy */
-    if (MOVES && is_mapped(bytes) && is_mapped(block->bytes) && !becomes_huge) return remap(memory, block, bytes);
+    if (is_mapped(bytes) && is_mapped(block->bytes) && !becomes_huge) return remap(memory, block, bytes);
     void *fresh = api_large(memory, size);
     if (!fresh) return NULL;
     memcpy(fresh, piece, (bytes < block->bytes ? bytes : block->bytes) - HEADER);
