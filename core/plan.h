@@ -78,6 +78,12 @@ static inline const void *attn_joined(const attn_problem *problem, const attn_vi
     return (const unsigned char *)view->data + offset * attn_sizeof(problem->dtype);
 }
 
+/* Something of the scores' shape */
+static inline bool attn_wants_cells(const attn_results *results) {
+    return results->scores != NULL || results->scaled != NULL || results->capped != NULL || results->masked != NULL ||
+           results->weights != NULL;
+}
+
 /* Writes output and lse of a problem so small that neither plan nor workspace is worth it; else, and where a number is
  * so large that care is needed, returns false. Which of them it is does not depend on `results`. */
 bool attn_small_f32(const attn_kernel *kernel, const attn_problem *problem, const attn_results *results);

@@ -180,15 +180,15 @@ size_t attn_workspace(const attn_engine *engine, const attn_problem *problem, co
 }
 
 static bool wants_more(const attn_results *r) {
-    return r->scores != NULL || r->scaled != NULL || r->capped != NULL || r->masked != NULL || r->weights != NULL ||
-           r->mean_weights != NULL || r->present_k != NULL || r->present_v != NULL;
+    return attn_wants_cells(r) || r->mean_weights != NULL || r->present_k != NULL || r->present_v != NULL;
 }
 
 attn_status attn_run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
                      void *workspace, const atomic_bool *cancel, attn_fault *fault) {
     check_problem(problem);
     const bool wide = problem->dtype == ATTN_F64;
-    const bool done = (wide ? attn_small_f64 : attn_small_f32)(engine->kernel, problem, results);
+    const bool done =
+        wide ? attn_small_f64(engine->kernel, problem, results) : attn_small_f32(engine->kernel, problem, results);
     if (done && !wants_more(results)) return ATTN_OK;
     attn_results left = *results;
     if (done) left.output.data = left.lse = NULL;

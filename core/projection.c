@@ -7,13 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel.h"
-
-#ifdef ATTN_DOUBLE
-#define OPS f64
-#else
-#define OPS f32
-#endif
+#include "tile.h"
 
 /* A block is one product. Its size is part of the answer's bits where OpenBLAS computes it, so it is a constant: big
  * enough to come near the peak (inner x 128 numbers of the weight are packed for 2 x 512 x 128 x inner operations: with
@@ -66,7 +60,8 @@ static real exact_dot(const attn_projection *p, const real *x, size_t column) {
 static bool repair(const attn_kernel *kernel, const attn_projection *p, size_t row, size_t rows, size_t column,
                    size_t columns, const atomic_bool *cancel) {
     real most[BLOCK_ROWS];
-    kernel->OPS.magnitudes(rows, columns, (const real *)p->y + row * p->columns + column, p->columns, most);
+    ATTN_T(attn_ops_of)
+    (kernel)->magnitudes(rows, columns, (const real *)p->y + row * p->columns + column, p->columns, most);
     bool spilled = false;
     for (size_t i = row; i < row + rows; i++) {
         const real *x = (const real *)p->x + i * p->inner;
@@ -92,8 +87,9 @@ static void project_block(const attn_kernel *kernel, attn_projection *p, size_t 
         for (size_t i = 0; i < rows; i++)
             memcpy(y + i * p->columns, (const real *)p->bias + column, columns * sizeof(real));
     const real *w = (const real *)p->weight.data + column * (p->weight.out_in ? p->weight.stride : 1);
-    kernel->OPS.multiply(rows, columns, p->inner, x, p->inner, w, p->weight.stride, p->weight.out_in, p->bias != NULL,
-                         y, p->columns);
+    ATTN_T(attn_ops_of)
+    (kernel)->multiply(rows, columns, p->inner, x, p->inner, w, p->weight.stride, p->weight.out_in, p->bias != NULL, y,
+                       p->columns);
     if (repair(kernel, p, row, rows, column, columns, cancel)) atomic_store(&p->spilled, true);
 }
 

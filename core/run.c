@@ -22,11 +22,6 @@ static bool wants_softmax(const attn_results *results) {
            results->mean_weights != NULL;
 }
 
-static bool wants_cells(const attn_results *results) {
-    return results->scores != NULL || results->scaled != NULL || results->capped != NULL || results->masked != NULL ||
-           results->weights != NULL;
-}
-
 static void run_phase(attn_plan *plan, bool wanted, size_t items, void (*body)(void *, size_t, size_t)) {
     if (!wanted || items == 0 || attn_plan_stopped(plan)) return;
     attn_pool_for(plan->pool, items, body, plan);
@@ -35,7 +30,7 @@ static void run_phase(attn_plan *plan, bool wanted, size_t items, void (*body)(v
 static void run_fast(attn_plan *plan) {
     const attn_results *results = plan->results;
     size_t pairs = plan->problem->batch * plan->problem->kv_heads;
-    bool softmax = wants_softmax(results), cells = wants_cells(results);
+    bool softmax = wants_softmax(results), cells = attn_wants_cells(results);
     run_phase(plan, plan->packed && (softmax || cells), pairs * plan->key_tiles, pack_item);
     run_phase(plan, softmax, pairs * plan->row_tiles * plan->splits, ATTN_T(attn_fused_item));
     run_phase(plan, softmax && plan->splits > 1, pairs * plan->row_tiles, ATTN_T(attn_merge_item));
@@ -66,7 +61,7 @@ attn_status ATTN_T(attn_execute)(attn_plan *plan, attn_fault *fault) {
     if (!ATTN_T(attn_settings_safe)(plan->problem)) atomic_store(&plan->unsafe, true);
     run_fast(plan);
     attn_results left = left_over(plan);
-    if (!attn_plan_cancelled(plan) && (wants_softmax(&left) || wants_cells(&left))) {
+    if (!attn_plan_cancelled(plan) && (wants_softmax(&left) || attn_wants_cells(&left))) {
         attn_status status = ATTN_T(attn_careful)(plan, &left, fault);
         if (status != ATTN_OK) return status;
     }

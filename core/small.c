@@ -17,27 +17,16 @@
 #define MOST_HEADS 4096   /* of the batch: more are for all threads, and can be cancelled */
 
 /* Scores stay below d |q| |k| scale = 2^(9 + 40 + 40 + 8), or 2^(9 + 400 + 400 + 8); sums of e v, e <= 1, below 2^100
- * or 2^960. Where all of a row of values is below VALUE_LEAST, products with e may be subnormal: see tile.c. */
+ * or 2^960. Where all of a row of values is below VALUE_LEAST, products with e may be subnormal. */
 #define SCALE_LEAST 0x1p-60
 #define SCALE_MOST 0x1p8
 #ifdef ATTN_DOUBLE
-typedef uint64_t bits;
-#define SIGN_OFF (UINT64_MAX >> 1)
 #define FACTOR_MOST 0x1p400
 #define VALUE_MOST 0x1p960
 #else
-typedef uint32_t bits;
-#define SIGN_OFF (UINT32_MAX >> 1)
 #define FACTOR_MOST 0x1p40f
 #define VALUE_MOST 0x1p96f
 #endif
-#define VALUE_LEAST (REAL_MIN / REAL_EPS)
-
-static inline bits bits_of(real x) {
-    bits b;
-    memcpy(&b, &x, sizeof b);
-    return b;
-}
 
 /* In a loop: the compiler makes no vectors of it. Two lanes loaded where each was just stored alone wait for the cache.
  */

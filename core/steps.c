@@ -71,7 +71,6 @@ static bool is_blocked(const attn_plan *plan, const attn_rows *rows, size_t tile
 }
 
 static void tile_steps(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
-    ATTN_T(attn_load_queries)(plan, rows, false, scratch->queries);
     score_tile(plan, rows, tile, plan->stages || !is_blocked(plan, rows, tile), scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         store_steps(plan, rows, r, tile * plan->tile_k, attn_plan_keys(plan, tile), scratch->scores + r * plan->tile_k);
@@ -80,12 +79,22 @@ static void tile_steps(attn_plan *plan, const attn_rows *rows, size_t tile, attn
 
 static void tile_weights(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
     const size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
-    ATTN_T(attn_load_queries)(plan, rows, true, scratch->queries);
     score_tile(plan, rows, tile, !is_blocked(plan, rows, tile), scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         real *s = scratch->scores + r * plan->tile_k;
         weigh_row(plan, rows, r, key, n, s);
         store(plan->results->weights, cell_of(plan, rows, r, key), n, s);
+    }
+}
+
+/* `exponents`: the queries are wanted as for the softmax */
+static void each_tile(attn_plan *plan, const attn_rows *rows, size_t range, bool exponents,
+                      void (*body)(attn_plan *, const attn_rows *, size_t, attn_scratch *), attn_scratch *scratch) {
+    const size_t end = (range + 1) * TILES_PER_ITEM;
+    ATTN_T(attn_load_queries)(plan, rows, exponents, scratch->queries);
+    for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
+        if (attn_plan_stopped(plan)) return;
+        body(plan, rows, tile, scratch);
     }
 }
 
@@ -97,12 +106,8 @@ void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot) {
     size_t pair = row_tile / plan->row_tiles;
     attn_rows rows =
         attn_plan_rows(plan, pair / problem->kv_heads, pair % problem->kv_heads, row_tile % plan->row_tiles);
-    size_t end = (range + 1) * TILES_PER_ITEM;
-    for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
-        if (attn_plan_stopped(plan)) return;
-        if (plan->stages || plan->results->masked != NULL) tile_steps(plan, &rows, tile, &scratch);
-        if (plan->results->weights != NULL) tile_weights(plan, &rows, tile, &scratch);
-    }
+    if (plan->stages || plan->results->masked != NULL) each_tile(plan, &rows, range, false, tile_steps, &scratch);
+    if (plan->results->weights != NULL) each_tile(plan, &rows, range, true, tile_weights, &scratch);
 }
 
 size_t ATTN_T(attn_mean_items)(const attn_plan *plan) {

@@ -8,12 +8,8 @@
  * that a bias of any finite size can be added (half a unit in the last place of REAL_MAX is 2^103, or 2^970). */
 #ifdef ATTN_DOUBLE
 #define SAFE_BITS 0x1p960
-typedef uint64_t bits;
-#define SIGN_OFF (UINT64_MAX >> 1)
 #else
 #define SAFE_BITS 0x1p96
-typedef uint32_t bits;
-#define SIGN_OFF (UINT32_MAX >> 1)
 #endif
 /* Past these, products that lost digits below the normal range could grow to matter, or s / c leave its range. */
 #define SCALE_MOST 0x1p24
@@ -34,22 +30,10 @@ static real key_limit(const attn_problem *problem) {
 /* sum e v with e up to e^8 < 2^12 must stay under REAL_MAX */
 static real value_limit(const attn_plan *plan) { return (real)((double)REAL_MAX / 0x1p13 / ((double)plan->n_k + 1)); }
 
-/* Where every |v| of a row is below this, products e v round to subnormal numbers, and that could add up to more than
- * the bound of an output element, 8 eps max|v|, for 2^24 keys (2^53). */
-#define VALUE_LEAST (REAL_MIN / REAL_EPS)
-
-/* The greatest |x|, infinity or NaN where one is not finite: magnitudes are ordered as their bits are. */
-static real magnitude(size_t n, const real *x) {
-    bits most = 0;
-    for (size_t c = 0; c < n; c++) {
-        bits b;
-        memcpy(&b, &x[c], sizeof b);
-        b &= SIGN_OFF;
-        most = b > most ? b : most;
-    }
-    real result;
-    memcpy(&result, &most, sizeof result);
-    return result;
+static real magnitude(const attn_plan *plan, size_t d, const real *row) {
+    real most;
+    ATTN_T(attn_ops_of)(plan->kernel)->magnitudes(1, d, row, d, &most);
+    return most;
 }
 
 static void mark(atomic_bool *finding) { atomic_store_explicit(finding, true, memory_order_relaxed); }
@@ -103,7 +87,7 @@ static void clean_row(attn_plan *plan, const attn_rows *rows, size_t key, size_t
     for (size_t c = 0; c < d; c++) {
         if (!isfinite(row[c])) row[c] = 0;
     }
-    if (magnitude(d, row) <= limit) return;
+    if (magnitude(plan, d, row) <= limit) return;
     memset(row, 0, d * sizeof *row);
     if (!values) mark(&plan->unsafe_stages);
 }
@@ -120,7 +104,7 @@ static void gather_rows(attn_plan *plan, size_t batch, size_t kv_head, size_t ke
     for (size_t j = 0; j < n; j++, to += stride) {
         memcpy(to, attn_joined(problem, past, fresh, batch, kv_head, key + j), d * sizeof *to);
         for (size_t c = d; c < stride; c++) to[c] = 0;
-        real most = magnitude(d, to);
+        real most = magnitude(plan, d, to);
         if (most != 0 && !(least <= most && most <= limit)) clean_row(plan, &where, key + j, d, limit, values, to);
     }
 }

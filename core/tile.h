@@ -13,6 +13,9 @@ typedef attn_ops_f32 attn_ops;
 
 #define LOG2_E 0x1.71547652b82fep0
 #define LN_2 0x1.62e42fefa39efp-1
+/* Where every |v| of a row is below this, products e v round to subnormal numbers, and that could add up to more than
+ * the bound of an output element, 8 eps max|v|, for 2^24 keys (2^53). */
+#define VALUE_LEAST (REAL_MIN / REAL_EPS)
 
 /* The working memory of one slot. */
 typedef struct attn_scratch {

@@ -222,10 +222,7 @@ static void drain(srv_server *server, int number) {
     atomic_store(&server->readiness, API_DRAINING);
     atomic_store(&server->closing, true);
     notify_systemd("STOPPING=1");
-    srv_log(SRV_INFO, "%s: draining, %llu requests in flight",
-            number == SIGINT   ? "SIGINT"
-            : number == SIGHUP ? "SIGHUP"
-                               : "SIGTERM",
+    srv_log(SRV_INFO, "SIG%s: draining, %llu requests in flight", sigabbrev_np(number),
             (unsigned long long)srv_metrics_in_flight(server->metrics));
     pause_ms((int64_t)(config->drain_delay * 1e3));
     stop_listening(server);

@@ -8,13 +8,9 @@
 
 #ifdef ATTN_DOUBLE
 #define GEMM attn_gemm_f64
-typedef uint64_t bits;
-#define SIGN_OFF (UINT64_MAX >> 1)
 #define LANES 8
 #else
 #define GEMM attn_gemm_f32
-typedef uint32_t bits;
-#define SIGN_OFF (UINT32_MAX >> 1)
 #define LANES 16
 #endif
 
@@ -25,12 +21,6 @@ typedef uint32_t bits;
 /* A call of OpenBLAS costs about as much as this many multiply-adds in plain loops. */
 #define FEW_PRODUCTS 4096
 
-static bits bits_of(real x) {
-    bits b;
-    memcpy(&b, &x, sizeof b);
-    return b;
-}
-
 static real real_of(bits b) {
     real x;
     memcpy(&x, &b, sizeof x);
@@ -38,7 +28,7 @@ static real real_of(bits b) {
 }
 
 static real pack_keys(size_t n, size_t d, const real *k, size_t stride, real *packed) {
-    bits most = 0; /* magnitudes are ordered as their bits are, infinity and NaN last */
+    bits most = 0;
     for (size_t first = 0; first < d; first += LANES) {
         size_t end = d - first < LANES ? d : first + LANES;
         for (size_t j = 0; j < n; j++) {

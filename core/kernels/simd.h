@@ -263,15 +263,19 @@ __attribute__((noinline)) static void put_part(size_t rows, size_t columns, cons
 INLINE void multiply_block(size_t rows, size_t columns, size_t depth, const real *a, size_t a_stride,
                            const real *packed, bool add, real *c, size_t c_stride) {
     vec acc[TILE_ROWS * TILE_VECTORS];
-    real part[TILE_ROWS * TILE_VECTORS * LANES];
-    const bool whole = columns >= PANEL;
     micro_kernel(rows, TILE_VECTORS, depth, a, a_stride, packed, PANEL, acc);
+    if (columns < PANEL) {
+        real part[TILE_ROWS * TILE_VECTORS * LANES];
+        UNROLL
+        for (size_t i = 0; i < rows * TILE_VECTORS; i++) vec_store(part + i * LANES, acc[i]);
+        put_part(rows, columns, part, add, c, c_stride);
+        return;
+    }
     UNROLL
     for (size_t i = 0; i < rows * TILE_VECTORS; i++) {
-        real *to = whole ? c + i / TILE_VECTORS * c_stride + i % TILE_VECTORS * LANES : part + i * LANES;
-        vec_store(to, whole && add ? vec_add(vec_load(to), acc[i]) : acc[i]);
+        real *to = c + i / TILE_VECTORS * c_stride + i % TILE_VECTORS * LANES;
+        vec_store(to, add ? vec_add(vec_load(to), acc[i]) : acc[i]);
     }
-    if (!whole) put_part(rows, columns, part, add, c, c_stride);
 }
 
 /* Not inlined: beside the packing the compiler would keep accumulators on the stack. */
