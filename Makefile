@@ -29,7 +29,7 @@ KERNELS := $(wildcard $(ROWS:%=core/kernels/%.c))
 CORE_SRC := $(wildcard core/*.c) $(KERNELS)
 CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(TYPED),$(CORE_SRC))) \
   $(foreach t,f32 f64,$(patsubst %.c,$(B)/%_$t.o,$(filter $(TYPED),$(CORE_SRC))))
-API_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard api/*.c)) $(B)/api/openapi_json.o
+API_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard api/*.c api/*/*.c)) $(B)/api/openapi_json.o
 SERVER_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard server/*.c))
 # gcc 12 hardly vectorises at -O2; for aarch64 it fails on careful.c at -O3, which need not be fast. KERNEL_FLAGS: for the rows alone, which compile slowly under a sanitizer
 kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out core/careful.c,$<)),-O3) \
@@ -40,11 +40,11 @@ all: $(B)/attentiond
 $(B)/attentiond: $(SERVER_OBJ) $(B)/api.a $(B)/core.a
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 $(B)/core.a: $(CORE_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	rm -f $@ && ar qcs $@ $^
 $(B)/server.a: $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
-	rm -f $@ && ar rcs $@ $^
+	rm -f $@ && ar qcs $@ $^
 $(B)/api.a: $(API_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	rm -f $@ && ar qcs $@ $^
 $(B)/%_f32.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(kernel_flags) -c -o $@ $<
@@ -189,7 +189,7 @@ format-check:
 lint:
 	cppcheck --quiet -j$$(nproc) --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability -D_GNU_SOURCE \
 	  --suppressions-list=tools/cppcheck.suppressions core api server
-	printf '%s\n' $(filter-out core/kernels/%,$(wildcard core/*.c api/*.c server/*.c)) | xargs -P$$(nproc) -n4 sh -c \
+	printf '%s\n' $(filter-out core/kernels/%,$(wildcard core/*.c core/*/*.c api/*.c api/*/*.c server/*.c)) | xargs -P$$(nproc) -n4 sh -c \
 	  'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- -std=c17 -D_GNU_SOURCE -DATTENTIOND_VERSION=\"0\" \
 	  -DATTENTIOND_REVISION=\"0\"' clang-tidy
 image:

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "oip.h"
-#include "text.h"
+#include "base/text.h"
+#include "oip/oip.h"
 
 const char api_version[] = ATTENTIOND_VERSION;
 const char api_revision[] = ATTENTIOND_REVISION;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text.h"
+#include "base/text.h"
 
 enum { CLOSING = 4 }; /* bytes that are kept free for what ends the document */
 enum { RETRY = 16 };  /* bytes at the end of the body's buffer that hold Retry-After */

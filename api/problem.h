@@ -3,7 +3,7 @@
 #define API_PROBLEM_H
 
 #include "api.h"
-#include "error.h"
+#include "base/error.h"
 
 /* Bytes that the document of any error fits: an escaped character is up to six bytes. */
 #define API_PROBLEM_TEXT (6 * (2 * sizeof((api_error *)0)->detail + sizeof((api_error *)0)->pointer) + 256)

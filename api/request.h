@@ -3,8 +3,8 @@
 #define API_REQUEST_H
 
 #include "api.h"
-#include "body.h"
-#include "job.h"
+#include "endpoints/body.h"
+#include "endpoints/job.h"
 #include "negotiation.h"
 #include "problem.h"
 #include "routes.h"

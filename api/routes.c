@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "oip.h"
+#include "oip/oip.h"
 
 #define JSON "application", "json", "application/json"
 #define PLAIN "text", "plain", "text/plain; version=0.0.4; charset=utf-8"

@@ -3,8 +3,8 @@
 #define API_ROUTES_H
 
 #include "api.h"
-#include "error.h"
-#include "fields.h"
+#include "base/error.h"
+#include "fields/fields.h"
 
 typedef enum api_info {
     API_HEALTHZ,

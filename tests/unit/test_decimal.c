@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../api/decimal.h"
-#include "../../api/decimal_internal.h"
+#include "../../api/numbers/decimal.h"
+#include "../../api/numbers/decimal_internal.h"
 #include "../support/check.h"
 
 #define TEXT 1400

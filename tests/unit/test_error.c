@@ -1,11 +1,11 @@
 /* The list of errors, the rule which error of a request counts, and JSON pointers. */
-#include "../../api/error.h"
+#include "../../api/base/error.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "../../api/base/text.h"
 #include "../../api/problem.h"
-#include "../../api/text.h"
 #include "../support/check.h"
 
 #include <jansson.h>

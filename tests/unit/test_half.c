@@ -1,12 +1,12 @@
 /* F16 and BF16: rounding to them, widening from them, and their shortest decimals, against the plain definitions. */
-#include "../../api/half.h"
+#include "../../api/numbers/half.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../api/decimal.h"
+#include "../../api/numbers/decimal.h"
 #include "../support/check.h"
 
 typedef struct format {

@@ -1,7 +1,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../../api/memory.h"
+#include "../../api/base/memory.h"
 #include "../support/check.h"
 
 static void test_small_pieces_are_aligned_and_apart(void) {

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "../../api/api.h"
-#include "../../api/error.h"
-#include "../../api/fields.h"
+#include "../../api/base/error.h"
+#include "../../api/fields/fields.h"
 #include "../support/check.h"
 
 extern const unsigned char api_openapi_json[];

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../api/limits.h"
-#include "../../api/request_reader.h"
+#include "../../api/base/limits.h"
+#include "../../api/json/reader.h"
 #include "../support/check.h"
 
 /* ---- reading a document, in pieces --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../../api/half.h"
+#include "../../api/numbers/half.h"
 #include "../support/exchange.h"
 
 #define SAFETENSORS "application/vnd.safetensors"

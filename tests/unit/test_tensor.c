@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../api/request_reader.h"
+#include "../../api/json/reader.h"
 #include "../support/check.h"
 
 /* One value of a document, read and about to be taken. */

@@ -1,5 +1,5 @@
 /* Replies as text: shapes, formats, bounds, and slices. */
-#include "../../api/reply_writer.h"
+#include "../../api/endpoints/reply_writer.h"
 
 #include <jansson.h>
 #include <math.h>

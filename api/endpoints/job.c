@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "operation.h"
 #include "reply_round.h"
 #include "reply_writer.h"
 
@@ -142,9 +143,7 @@ static void shrink_empty(api_job *job) {
     if (p->kv_heads == 0) p->heads = p->kv_heads = 1;
 }
 
-double api_job_flops(const api_job *job) {
-    return job->form.endpoint == API_ATTENTION ? attn_flops(&job->mha.attention) : attn_mha_flops(&job->mha);
-}
+double api_job_flops(const api_job *job) { return job->operation->flops(job); }
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
@@ -196,9 +195,7 @@ static bool can_ever_fit(api_job *job, const attn_engine *engine) {
     }
     /* any pointer says that a result is wanted, which the workspace depends on */
     for (size_t i = 0; i < job->output_count; i++) set_result(job, job->outputs[i].name, job);
-    job->workspace = job->form.endpoint == API_MHA
-                         ? attn_mha_workspace(engine, &job->mha, &job->results)
-                         : attn_workspace(engine, &job->mha.attention, &job->results.attention);
+    job->workspace = job->operation->workspace(engine, job);
     if (api_add_sizes(memory->held, api_add_sizes(reply, job->workspace)) <= limit) return true;
     api_error_set(job->form.error, API_OUT_OF_RANGE, API_PLACE_LAST, NULL,
                   "the calculation would need about %.3g bytes; all requests together may hold %.3g",
@@ -213,10 +210,7 @@ bool api_job_prepare(api_job *job, json_t *root, const attn_engine *engine) {
     api_options_dtype(form);
     job->mha.attention.dtype = form->dtype;
     api_options_parse(form, &job->options);
-    if (form->endpoint == API_ATTENTION)
-        api_attention_build(job);
-    else
-        api_mha_build(job);
+    job->operation->build(job);
     if (form->broken)
         check_unblocked(job);
     else
@@ -244,8 +238,6 @@ static void say_overflow(api_job *job, const attn_fault *fault) {
 }
 
 bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *cancel) {
-    const bool mha = job->form.endpoint == API_MHA;
-    const attn_problem *p = &job->mha.attention;
     api_memory *memory = job->form.memory;
     const size_t size = api_reply_element(job);
     bool enough = true;
@@ -261,8 +253,7 @@ bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *can
         return false;
     }
     attn_fault fault = {0};
-    const attn_status status = mha ? attn_mha_run(engine, &job->mha, &job->results, scratch, cancel, &fault)
-                                   : attn_run(engine, p, &job->results.attention, scratch, cancel, &fault);
+    const attn_status status = job->operation->run(engine, job, scratch, cancel, &fault);
     if (job->workspace > SMALL) api_release(memory, scratch);
     if (status == ATTN_OVERFLOW) say_overflow(job, &fault);
     return status == ATTN_OK;

@@ -1,5 +1,5 @@
 /* POST /attention: the fields of its own (docs/api.md, section 2). */
-#include "job.h"
+#include "operation.h"
 
 typedef struct sizes {
     size_t batch, heads, n, width; /* width: heads * d where the last axis holds the heads side by side */
@@ -172,7 +172,7 @@ static void set_output(api_job *job, const inputs *in) {
         job->output = (api_shape){4, {p->batch, p->heads, p->n_q, p->d_v}};
 }
 
-void api_attention_build(api_job *job) {
+static void build(api_job *job) {
     inputs in = {0};
     read_layout(job, &in);
     read_tensors(job, &in);
@@ -200,3 +200,16 @@ void api_attention_build(api_job *job) {
         api_options_apply(&job->form, &job->options, job->axes, p);
     set_output(job, &in);
 }
+
+static double flops(const api_job *job) { return attn_flops(&job->mha.attention); }
+
+static size_t workspace(const attn_engine *engine, const api_job *job) {
+    return attn_workspace(engine, &job->mha.attention, &job->results.attention);
+}
+
+static attn_status run(const attn_engine *engine, api_job *job, void *scratch, const atomic_bool *cancel,
+                       attn_fault *fault) {
+    return attn_run(engine, &job->mha.attention, &job->results.attention, scratch, cancel, fault);
+}
+
+const struct api_operation api_attention = {"attention", API_ATTENTION, build, flops, workspace, run};

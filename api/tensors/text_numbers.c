@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reader_internal.h"
+#include "../json/reader_internal.h"
 
 /* ---- dtypes ----------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* body_json.c: a body that is one JSON text, which the reader reads by itself. */
-#include "body.h"
+#include "../endpoints/body.h"
 
 static bool open_reader(api_body *body) {
     body->reader = api_reader_new(body->memory, body->expected);

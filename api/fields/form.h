@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#include "error.h"
+#include "../base/error.h"
+#include "../json/reader.h"
 #include "fields.h"
-#include "request_reader.h"
 
 typedef struct api_slot {
     json_t *json; /* borrowed from the skeleton; NULL: absent, or null */

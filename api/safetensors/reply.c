@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reply_writer.h"
+#include "../endpoints/reply_writer.h"
 
 enum {
     PREFIX = 8,

@@ -1,12 +1,12 @@
 /* reply_json.c: a reply as one JSON object. */
-#include "reply_writer.h"
+#include "../endpoints/reply_writer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "decimal.h"
-#include "reply_json.h"
+#include "../numbers/decimal.h"
+#include "reply.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "base64 tensors are little-endian");
 

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "body.h"
-#include "limits.h"
-#include "option_text.h"
+#include "../base/limits.h"
+#include "../endpoints/body.h"
+#include "../fields/option_text.h"
 
 enum { PREFIX = 8 };
 static const char metadata[] = "__metadata__";

@@ -8,8 +8,8 @@
 #ifndef API_BODY_H
 #define API_BODY_H
 
-#include "fields.h"
-#include "request_reader.h"
+#include "../fields/fields.h"
+#include "../json/reader.h"
 
 typedef struct api_body {
     const struct api_body_format *format;

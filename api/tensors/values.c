@@ -2,7 +2,7 @@
  * reader. */
 #include <string.h>
 
-#include "reader_internal.h"
+#include "../json/reader_internal.h"
 
 /* What stands for a new value in a skeleton; NULL: no memory. */
 static json_t *list_value(api_reader *reader, api_value *value, api_place place) {

@@ -6,10 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
+#include "endpoints/operation.h"
+#include "endpoints/reply_writer.h"
 #include "negotiation.h"
-#include "oip.h"
-#include "reply_writer.h"
-#include "text.h"
+#include "oip/oip.h"
 
 #define SAFETENSORS "application/vnd.safetensors"
 
@@ -281,6 +282,7 @@ static void prepare(api_request *request) {
     if (!api_coding_finish(request)) return;
     request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) {
+        request->job.operation = request->route->endpoint == API_MHA ? &api_mha : &api_attention;
         request->job.reply = request->reply;
         request->job.form = (api_form){.endpoint = request->route->endpoint,
                                        .memory = &request->memory,

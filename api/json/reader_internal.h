@@ -9,9 +9,9 @@
 #ifndef API_READER_INTERNAL_H
 #define API_READER_INTERNAL_H
 
-#include "decimal_internal.h"
-#include "limits.h"
-#include "request_reader.h"
+#include "../base/limits.h"
+#include "../numbers/decimal_internal.h"
+#include "reader.h"
 
 /* How the elements of a value lie in its memory. */
 typedef enum api_storage {

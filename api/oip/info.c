@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/text.h"
 #include "oip.h"
-#include "text.h"
 
 enum { MOST = 8192 }; /* bytes of an answer at most: tests/unit/test_oip.c sees that the longest fits */
 static const char platform[] = "attentiond";

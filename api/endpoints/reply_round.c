@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "../numbers/half.h"
 
 /* Numbers that are converted at a time, by way of the stack: they overtake each other in place. Always as many, so that
  * the loops are vectorized. */

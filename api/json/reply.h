@@ -2,7 +2,7 @@
 #ifndef API_REPLY_JSON_H
 #define API_REPLY_JSON_H
 
-#include "job.h"
+#include "../endpoints/job.h"
 
 /* Bytes that api_json_flat_write may need at most; SIZE_MAX where they do not fit. */
 size_t api_json_flat_bound(const api_job *job, const api_output *output);

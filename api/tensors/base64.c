@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
-#include "reader_internal.h"
+#include "../json/reader_internal.h"
+#include "../numbers/half.h"
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "text.h"
+#include "../base/text.h"
 
 static void say_no_memory(const api_body *body, api_error *error) {
     const bool budget = body->memory->over_budget;

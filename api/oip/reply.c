@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/text.h"
+#include "../json/reply.h"
 #include "oip.h"
-#include "reply_json.h"
-#include "text.h"
 
 enum {
     FIXED = 160,       /* {"model_name":"attention","model_version":"1","id":,"outputs":[]} */

@@ -1,5 +1,5 @@
 /* POST /mha: the fields of its own (docs/api.md, section 3). */
-#include "job.h"
+#include "operation.h"
 
 /* A weight as (rows, columns) of x W, whichever way it is stored. */
 typedef struct weight {
@@ -273,7 +273,7 @@ static void set_output(api_job *job, inputs *in) {
     job->output = api_shape_of((api_axes){job->axes.batch, false}, p->batch, 1, p->n_q, width);
 }
 
-void api_mha_build(api_job *job) {
+static void build(api_job *job) {
     inputs in = {0};
     attn_problem *p = &job->mha.attention;
     read_fields(job, &in);
@@ -290,3 +290,16 @@ void api_mha_build(api_job *job) {
     if (api_options_apply_past(&job->form, &job->options, job->axes, true, p))
         api_options_apply(&job->form, &job->options, job->axes, p);
 }
+
+static double flops(const api_job *job) { return attn_mha_flops(&job->mha); }
+
+static size_t workspace(const attn_engine *engine, const api_job *job) {
+    return attn_mha_workspace(engine, &job->mha, &job->results);
+}
+
+static attn_status run(const attn_engine *engine, api_job *job, void *scratch, const atomic_bool *cancel,
+                       attn_fault *fault) {
+    return attn_mha_run(engine, &job->mha, &job->results, scratch, cancel, fault);
+}
+
+const struct api_operation api_mha = {"mha", API_MHA, build, flops, workspace, run};

@@ -5,7 +5,7 @@
 #ifndef API_MEMORY_H
 #define API_MEMORY_H
 
-#include "api.h"
+#include "../api.h"
 
 typedef struct api_block api_block;
 

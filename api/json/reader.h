@@ -16,9 +16,9 @@
 
 #include <jansson.h>
 
-#include "../core/attention.h"
-#include "error.h"
-#include "memory.h"
+#include "../../core/attention.h"
+#include "../base/error.h"
+#include "../base/memory.h"
 
 #define API_MAX_RANK 8 /* of a nested tensor; deeper is too_deep */
 

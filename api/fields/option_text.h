@@ -6,7 +6,7 @@
 #ifndef API_OPTION_TEXT_H
 #define API_OPTION_TEXT_H
 
-#include "body.h"
+#include "../endpoints/body.h"
 
 /* Adds field `name` with the value of `text` (zero-ended UTF-8) to `root`. A field that is there already must have the
  * same value. false: error is set. */

@@ -16,11 +16,11 @@
 #ifndef API_OIP_H
 #define API_OIP_H
 
-#include "body.h"
-#include "job.h"
-#include "reply_writer.h"
-#include "request.h"
-#include "routes.h"
+#include "../endpoints/body.h"
+#include "../endpoints/job.h"
+#include "../endpoints/reply_writer.h"
+#include "../request.h"
+#include "../routes.h"
 
 /* NULL: no such path */
 const api_route *api_oip_route(const char *path);

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "memory.h"
+#include "../base/memory.h"
 
 /* json_loadb with duplicates rejected and any value at the top. Where an allocation fails, NULL with
  * json_error_out_of_memory in *fault, and nothing leaks: jansson 2.14 itself ignores a failure while a string grows,

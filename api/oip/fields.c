@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../fields/option_text.h"
 #include "oip.h"
-#include "option_text.h"
 
 const char *api_oip_text(const json_t *json) { return json_is_string(json) ? json_string_value(json) : NULL; }
 

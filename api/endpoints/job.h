@@ -2,7 +2,7 @@
 #ifndef API_JOB_H
 #define API_JOB_H
 
-#include "options.h"
+#include "../fields/options.h"
 
 /* A tensor of the reply. */
 typedef struct api_output {
@@ -12,7 +12,10 @@ typedef struct api_output {
     void *data;   /* row-major, of the compute type; before it is written rounded to options.reply_dtype in place */
 } api_output;
 
+struct api_operation; /* operation.h */
+
 typedef struct api_job {
+    const struct api_operation *operation;
     api_form form;
     const struct api_reply_format *reply; /* how the outputs will be written */
     void *reply_state;                    /* the reply format's own */
@@ -28,13 +31,8 @@ typedef struct api_job {
     size_t result_bytes, workspace;
 } api_job;
 
-/* Endpoints: read their fields into job->mha, axes and output. Faults go to the form; where it is broken the job has
- * no meaning. */
-void api_attention_build(api_job *job);
-void api_mha_build(api_job *job);
-
-/* Reads and checks the document; form is filled in but for dtype and slots. true: no error, the job can run, and all
- * that it needs could be had by a service with nothing else to do. */
+/* Reads and checks the document; operation is set, form is filled in but for dtype and slots. true: no error, the job
+ * can run, and all that it needs could be had by a service with nothing else to do. */
 bool api_job_prepare(api_job *job, json_t *root, const attn_engine *engine);
 /* Useful operations of the job. */
 double api_job_flops(const api_job *job);
