@@ -193,8 +193,8 @@ image:
 # ---- checks of the sources -------------------------------------------------------------------------------------------
 SOURCES = $(shell find core api server tests bench -name '*.[ch]')
 #: make check-layers       that dependencies point one way, between rooms and between their folders
-check-layers: $(B)/core.a $(B)/api.a $(B)/server.a
-	@sh tools/check-layers.sh $(B)
+check-layers: $(CORE_OBJ) $(API_OBJ) $(SERVER_OBJ)
+	@sh tools/check-layers.sh $(B) $(CORE_OBJ) $(API_OBJ) $(SERVER_OBJ)
 #: make check-docs         that the tables of settings and the examples of the documents agree with the program
 check-docs: $(B)/attentiond
 	@sh tools/check-docs.sh $(B)/attentiond
