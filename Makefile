@@ -22,6 +22,8 @@ LIBS = -lmicrohttpd -ljansson -lz -lzstd $(BLAS) -lm
 ROWS_x86_64 := avx2 avx512
 ROWS_aarch64 := neon
 ROWS := portable $(ROWS_$(ARCH))
+# compares may be done though nobody looks at the result: without it the exponentials are not vectorised
+FLAGS_portable := -fno-trapping-math
 FLAGS_avx2 := -mavx2 -mfma
 FLAGS_avx512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma
 KERNELS := $(wildcard $(ROWS:%=core/engine/kernels/%.c))
