@@ -168,8 +168,8 @@ static bool append(api_reader *reader, api_decimal decimal, float x) {
     const bool is_float = value->stored == API_F32;
     if (is_float ? isinf(x) : isinf(decimal.value)) {
         reader->counts[reader->level - 1]--;
-        tensor_fault(reader, API_OUT_OF_RANGE, reader->level - 1, true, "expected a number within %s, got a larger one",
-                     is_float ? "float32 (\"dtype\": \"float64\" holds more)" : "float64");
+        tensor_fault(reader, API_OUT_OF_RANGE, reader->level - 1, true, "expected a number within %s",
+                     is_float ? "float32, got a larger one; try \"dtype\": \"float64\"" : "float64, got a larger one");
         return false;
     }
     if (is_float) {
