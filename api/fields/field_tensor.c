@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hints.h"
+
 enum { DEEPEST = 4 }; /* nested arrays of any tensor of the contract: (batch, heads, n, d) */
 
 /* what `data` of a tensor without elements points to */
@@ -26,10 +28,9 @@ void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element, 
         api_value_pointer(tensor->value, tensor->prefix, element, pointer);
     api_place place = tensor->value->place;
     place.element = element;
-    if (breaks) form->broken = true;
     va_list arguments;
     va_start(arguments, detail);
-    api_error_setv(form->error, code, place, pointer, detail, arguments);
+    api_form_faultv(form, tensor->field, place, pointer, breaks, code, detail, arguments);
     va_end(arguments);
 }
 
@@ -49,14 +50,13 @@ void api_tensor_require_finite(api_form *form, const api_tensor *tensor) {
     if (!tensor->data || tensor->finite) return;
     const size_t i = first_not_finite(tensor, form->dtype);
     if (i == tensor->held) return; /* it stands behind another fault */
-    api_tensor_fault(
-        form, tensor, i, false, API_NOT_FINITE, "%s: expected finite numbers, got %s", api_fields[tensor->field].name,
-        isnan(form->dtype == ATTN_F64 ? ((const double *)tensor->data)[i] : ((const float *)tensor->data)[i])
-            ? "NaN"
-            : "an infinity");
+    const double x =
+        form->dtype == ATTN_F64 ? ((const double *)tensor->data)[i] : (double)((const float *)tensor->data)[i];
+    api_tensor_fault(form, tensor, i, false, API_NOT_FINITE, "expected finite numbers, got %s",
+                     isnan(x) ? "NaN" : "an infinity");
 }
 
-/* An array whose first leaf is neither number nor boolean: the reader left it in the skeleton. The fault is at that
+/* An array whose first leaf is neither number nor boolean: the reader left it in the document. The fault is at that
  * leaf. */
 static void fault_at_first_leaf(api_form *form, api_field field, const json_t *json, api_place place,
                                 const char *prefix) {
@@ -69,14 +69,14 @@ static void fault_at_first_leaf(api_form *form, api_field field, const json_t *j
         api_pointer_add_index(pointer, i);
     }
     form->broken = true;
-    api_error_set(form->error, API_WRONG_TYPE, place, pointer, "%s: expected numbers, got %s", api_fields[field].name,
-                  api_form_kind(form, json));
+    api_error_set(form->error, API_WRONG_TYPE, place, pointer, "%s: expected numbers, got %s",
+                  api_form_name(form, field), api_form_kind(form, json));
 }
 
 /* ---- an object {shape, dtype, data or base64} ------------------------------------------------------------------- */
 
-static const api_known_name members[] = {{"shape", ~0u}, {"dtype", ~0u}, {"data", ~0u}, {"base64", ~0u}};
 enum { SHAPE, DTYPE, DATA, BASE64, MEMBER_COUNT };
+static const char *const members[MEMBER_COUNT] = {"shape", "dtype", "data", "base64"};
 
 typedef struct object {
     api_form *form;
@@ -88,28 +88,28 @@ typedef struct object {
 
 __attribute__((format(printf, 4, 5))) static void object_fault(object *o, int member, api_code code, const char *detail,
                                                                ...) {
-    char text[512], pointer[256] = "";
+    char pointer[256] = "";
+    api_form *form = o->form;
+    const api_field field = o->tensor->field;
+    api_pointer_add(pointer, api_form_name(form, field));
+    if (member != MEMBER_COUNT) api_pointer_add(pointer, members[member]);
+    o->ok = false;
+    const api_place place = code == API_MISSING_FIELD ? API_PLACE_LAST
+                            : member == MEMBER_COUNT  ? form->slots[field].place
+                                                      : o->slots[member].place;
     va_list arguments;
     va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
+    api_form_faultv(form, field, place, pointer, true, code, detail, arguments);
     va_end(arguments);
-    api_pointer_add(pointer, api_fields[o->tensor->field].name);
-    if (member != MEMBER_COUNT) api_pointer_add(pointer, members[member].name);
-    o->ok = false;
-    o->form->broken = true;
-    const api_place place = code == API_MISSING_FIELD ? API_PLACE_LAST
-                            : member == MEMBER_COUNT  ? o->form->slots[o->tensor->field].place
-                                                      : o->slots[member].place;
-    api_error_set(o->form->error, code, place, pointer, "%s: %s", api_fields[o->tensor->field].name, text);
 }
 
-/* Reads a lifted value as `elements`. false: fault; where numbers before it are not finite, those are in the tensor. */
-static bool take(api_form *form, api_value *value, api_elements elements, api_dtype declared, api_tensor *t) {
+/* Reads a value as elements of `kind`. false: fault; if numbers before it are not finite, those are in the tensor. */
+static bool take(api_form *form, api_value *value, unsigned kind, api_dtype declared, api_tensor *t) {
     t->value = value;
     t->finite = true;
-    if (elements == API_REALS)
+    if (kind == API_REALS)
         t->data = api_take_reals(form->reader, value, form->dtype, declared, t->prefix, &t->finite, form->error);
-    else if (elements == API_MASK)
+    else if (kind == API_MASK)
         t->data = api_take_mask(form->reader, value, declared, t->prefix, form->error);
     else
         t->data = api_take_integers(form->reader, value, declared, t->prefix, form->error);
@@ -124,6 +124,15 @@ static bool take(api_form *form, api_value *value, api_elements elements, api_dt
     return false;
 }
 
+static void unknown_member(const object *o, const char *key, api_place place) {
+    char pointer[256] = "", hint[API_HINT_TEXT];
+    const char *name = api_form_name(o->form, o->tensor->field);
+    api_pointer_add(pointer, name);
+    api_pointer_add(pointer, key);
+    api_error_set(o->form->error, API_UNKNOWN_FIELD, place, pointer, "%s: unknown member \"%.100s\" of a tensor%s",
+                  name, key, api_hint_near(members, MEMBER_COUNT, key, hint));
+}
+
 static void object_sort_members(object *o, json_t *json) {
     const char *key;
     json_t *member;
@@ -131,17 +140,12 @@ static void object_sort_members(object *o, json_t *json) {
     const size_t parent = o->form->slots[o->tensor->field].place.member;
     json_object_foreach(json, key, member) {
         const api_place place = api_reader_place(o->form->reader, parent, index++);
-        const size_t known = api_known_find(members, MEMBER_COUNT, o->form->endpoint, key);
-        if (known < MEMBER_COUNT) {
-            o->slots[known] = (api_slot){json_is_null(member) ? NULL : member, place};
-            continue;
-        }
-        char pointer[256] = "";
-        api_pointer_add(pointer, api_fields[o->tensor->field].name);
-        api_pointer_add(pointer, key);
-        api_error_set(o->form->error, API_UNKNOWN_FIELD, place, pointer,
-                      "unknown member \"%.100s\" of a tensor; the nearest known one is \"%s\"", key,
-                      api_known_nearest(members, MEMBER_COUNT, o->form->endpoint, key));
+        size_t known = 0;
+        while (known < MEMBER_COUNT && strcmp(key, members[known]) != 0) known++;
+        if (known < MEMBER_COUNT)
+            o->slots[known] = (api_slot){.json = json_is_null(member) ? NULL : member, .place = place};
+        else
+            unknown_member(o, key, place);
     }
 }
 
@@ -151,7 +155,7 @@ static api_value *object_list(object *o, int member, const char *wanted, api_ten
     const json_t *json = o->slots[member].json;
     api_value *value = api_form_value(o->form, json);
     list->field = o->tensor->field;
-    snprintf(list->prefix, sizeof list->prefix, "/%s/%s", api_fields[list->field].name, members[member].name);
+    snprintf(list->prefix, sizeof list->prefix, "/%s/%s", api_form_name(o->form, list->field), members[member]);
     if (value && value->rank > 0 && value->type != API_ELEMENT_BYTES) return value;
     o->ok = false;
     if (json_is_array(json))
@@ -192,8 +196,7 @@ static void object_read_shape(object *o) {
         if (lengths[i] < 0) {
             o->ok = false;
             api_tensor_fault(o->form, &axes, i, true, API_OUT_OF_RANGE,
-                             "%s: expected an axis length of at least 0, got %lld", api_fields[t->field].name,
-                             (long long)lengths[i]);
+                             "expected an axis length of at least 0, got %lld", (long long)lengths[i]);
             return;
         }
         t->shape[i] = (size_t)lengths[i];
@@ -204,24 +207,27 @@ static void object_read_shape(object *o) {
         object_fault(o, SHAPE, API_OUT_OF_RANGE, "expected a shape of at most 2^53 elements, got more");
 }
 
-static bool dtype_fits(api_elements elements, api_dtype dtype) {
+/* The kinds of tensor whose elements may come as a dtype. */
+static unsigned kinds_of(api_dtype dtype) {
     switch (dtype) {
     case API_F64:
     case API_F32:
     case API_F16:
-    case API_BF16: return elements != API_INTEGERS;
-    case API_BOOL: return elements == API_MASK;
+    case API_BF16: return API_REALS | API_MASK;
+    case API_BOOL: return API_MASK;
     case API_I64:
-    case API_I32: return elements != API_REALS;
-    default: return false;
+    case API_I32: return API_INTEGERS | API_MASK;
+    default: return 0;
     }
 }
 
-static const char *const fitting_dtypes[] = {[API_REALS] = "F64, F32, F16, BF16",
-                                             [API_MASK] = "BOOL, F64, F32, F16, BF16, I64, I32",
-                                             [API_INTEGERS] = "I64, I32"};
+static const char *fitting_dtypes(unsigned kind) {
+    return kind == API_REALS  ? "F64, F32, F16, BF16"
+           : kind == API_MASK ? "BOOL, F64, F32, F16, BF16, I64, I32"
+                              : "I64, I32";
+}
 
-static void object_read_dtype(object *o, api_elements elements) {
+static void object_read_dtype(object *o, unsigned kind) {
     const json_t *json = o->slots[DTYPE].json;
     if (!json) return;
     if (!json_is_string(json)) {
@@ -229,17 +235,17 @@ static void object_read_dtype(object *o, api_elements elements) {
         return;
     }
     o->dtype = api_dtype_of_name(json_string_value(json));
-    if (!dtype_fits(elements, o->dtype))
-        object_fault(o, DTYPE, API_OUT_OF_RANGE, "expected a dtype of %s, got \"%.40s\"", fitting_dtypes[elements],
+    if (!(kinds_of(o->dtype) & kind))
+        object_fault(o, DTYPE, API_OUT_OF_RANGE, "expected a dtype of %s, got \"%.40s\"", fitting_dtypes(kind),
                      json_string_value(json));
 }
 
 /* the elements as numbers in a list */
-static void object_take_data(object *o, api_elements elements) {
+static void object_take_data(object *o, unsigned kind) {
     api_tensor *t = o->tensor;
     api_value *value = object_list(o, DATA, "a flat list of numbers", t);
     if (!value) return;
-    if (!take(o->form, value, elements, o->dtype, t)) {
+    if (!take(o->form, value, kind, o->dtype, t)) {
         o->ok = false;
         return;
     }
@@ -255,7 +261,7 @@ static void object_take_data(object *o, api_elements elements) {
 }
 
 /* the elements as little-endian bytes */
-static void object_take_base64(object *o, api_elements elements) {
+static void object_take_base64(object *o, unsigned kind) {
     api_tensor *t = o->tensor;
     const json_t *json = o->slots[BASE64].json;
     api_value *value = api_form_value(o->form, json);
@@ -267,7 +273,7 @@ static void object_take_base64(object *o, api_elements elements) {
         object_fault(o, MEMBER_COUNT, API_MISSING_FIELD, "base64 needs \"dtype\" beside it");
         return;
     }
-    snprintf(t->prefix, sizeof t->prefix, "/%s/base64", api_fields[t->field].name);
+    snprintf(t->prefix, sizeof t->prefix, "/%s/base64", api_form_name(o->form, t->field));
     const size_t bytes = value->count, size = api_dtype_size(o->dtype);
     if (o->ok && value->fault.code == API_NO_ERROR && bytes != api_times_sizes(t->count, size)) {
         char shape[API_SHAPE_TEXT];
@@ -276,22 +282,22 @@ static void object_take_base64(object *o, api_elements elements) {
                      api_dtype_name(o->dtype), bytes);
         return;
     }
-    if (o->dtype != API_DTYPE_NONE && !take(o->form, value, elements, o->dtype, t)) o->ok = false;
+    if (o->dtype != API_DTYPE_NONE && !take(o->form, value, kind, o->dtype, t)) o->ok = false;
 }
 
-static void read_object(api_form *form, json_t *json, api_elements elements, api_tensor *t) {
+static void read_object(api_form *form, json_t *json, unsigned kind, api_tensor *t) {
     object o = {.form = form, .tensor = t, .ok = true};
     object_sort_members(&o, json);
     object_read_shape(&o);
-    object_read_dtype(&o, elements);
+    object_read_dtype(&o, kind);
     const bool data = o.slots[DATA].json, base64 = o.slots[BASE64].json;
     if (data && base64)
         object_fault(&o, o.slots[DATA].place.sub > o.slots[BASE64].place.sub ? DATA : BASE64, API_OUT_OF_RANGE,
                      "expected \"data\" or \"base64\", got both");
     else if (data)
-        object_take_data(&o, elements);
+        object_take_data(&o, kind);
     else if (base64)
-        object_take_base64(&o, elements);
+        object_take_base64(&o, kind);
     else
         object_fault(&o, MEMBER_COUNT, API_MISSING_FIELD, "a tensor written as an object needs \"data\" or \"base64\"");
     t->ok = o.ok;
@@ -299,48 +305,64 @@ static void read_object(api_form *form, json_t *json, api_elements elements, api
 
 /* ---- nested arrays ---------------------------------------------------------------------------------------------- */
 
-static void read_nested(api_form *form, api_value *value, api_elements elements, api_tensor *t) {
-    if (!take(form, value, elements, API_DTYPE_NONE, t)) return;
+static void read_nested(api_form *form, api_value *value, unsigned kind, api_tensor *t) {
+    if (!take(form, value, kind, API_DTYPE_NONE, t)) return;
     t->rank = value->rank;
     t->count = value->count;
     memcpy(t->shape, value->shape, sizeof t->shape);
     if (t->rank > DEEPEST)
-        api_form_fault(form, t->field, API_TOO_DEEP, "%s: expected at most %d nested arrays, got %zu",
-                       api_fields[t->field].name, DEEPEST, t->rank);
+        api_form_fault(form, t->field, API_TOO_DEEP, "expected at most %d nested arrays, got %zu", DEEPEST, t->rank);
     else
         t->ok = true;
 }
 
 /* ---- bytes with their shape ------------------------------------------------------------------------------------- */
 
-static void read_bytes(api_form *form, api_value *value, api_elements elements, api_tensor *t) {
-    snprintf(t->prefix, sizeof t->prefix, "/%s", api_fields[t->field].name);
-    if (!dtype_fits(elements, value->dtype)) {
-        api_form_fault(form, t->field, API_OUT_OF_RANGE, "%s: expected a dtype of %s, got %s",
-                       api_fields[t->field].name, fitting_dtypes[elements], api_dtype_name(value->dtype));
+static void read_bytes(api_form *form, api_value *value, unsigned kind, api_tensor *t) {
+    if (!(kinds_of(value->dtype) & kind)) {
+        api_form_fault(form, t->field, API_OUT_OF_RANGE, "expected a dtype of %s, got %s", fitting_dtypes(kind),
+                       api_dtype_name(value->dtype));
         return;
     }
-    if (!take(form, value, elements, value->dtype, t)) return;
+    if (!take(form, value, kind, value->dtype, t)) return;
     t->rank = value->rank;
     t->count = value->count / api_dtype_size(value->dtype);
     memcpy(t->shape, value->shape, sizeof t->shape);
     t->ok = true;
 }
 
-void api_form_tensor(api_form *form, api_field field, api_elements elements, api_tensor *tensor) {
+/* ---- any spelling ----------------------------------------------------------------------------------------------- */
+
+static void check_rank(api_form *form, api_tensor *t) {
+    const api_field_row *row = form->slots[t->field].row;
+    char shape[API_SHAPE_TEXT], axes[40];
+    if (!t->ok || (t->rank >= row->min_rank && t->rank <= row->max_rank)) return;
+    t->ok = false;
+    if (row->min_rank == row->max_rank)
+        snprintf(axes, sizeof axes, row->max_rank == 1 ? "%u axis" : "%u axes", row->max_rank);
+    else
+        snprintf(axes, sizeof axes, "%u %s %u axes", row->min_rank, row->max_rank - row->min_rank == 1 ? "or" : "to",
+                 row->max_rank);
+    api_form_fault(form, t->field, API_SHAPE_MISMATCH, "expected %s, got %zu: %s", axes, t->rank,
+                   api_shape_text(shape, t->rank, t->shape));
+}
+
+void api_form_tensor(api_form *form, api_field field, api_tensor *tensor) {
     json_t *json = form->slots[field].json;
+    const unsigned kind = form->slots[field].row->kinds & API_TENSOR;
     *tensor = (api_tensor){.field = field, .given = json != NULL, .finite = true};
     if (!json) return;
-    snprintf(tensor->prefix, sizeof tensor->prefix, "/%s", api_fields[field].name);
+    snprintf(tensor->prefix, sizeof tensor->prefix, "/%s", api_form_name(form, field));
     api_value *value = api_form_value(form, json);
     if (value && value->dtype != API_DTYPE_NONE)
-        read_bytes(form, value, elements, tensor);
+        read_bytes(form, value, kind, tensor);
     else if (value && value->rank > 0 && value->type != API_ELEMENT_BYTES)
-        read_nested(form, value, elements, tensor);
+        read_nested(form, value, kind, tensor);
     else if (json_is_object(json))
-        read_object(form, json, elements, tensor);
+        read_object(form, json, kind, tensor);
     else if (json_is_array(json))
         fault_at_first_leaf(form, field, json, form->slots[field].place, tensor->prefix);
     else
         api_form_wrong_type(form, field, "nested arrays or a tensor object");
+    check_rank(form, tensor);
 }
