@@ -105,7 +105,7 @@ static bool read_fields(api_job *job, json_t *root) {
     api_query_read(form, root);
     api_form_require(form);
     api_options_read(form, &job->options);
-    job->operation->build(job);
+    if (job->operation->build) job->operation->build(job);
     for (size_t t = 0; t < API_MAX_TABLES && form->schema->fields[t]; t++)
         if (form->schema->fields[t] != &api_common_fields) api_form_set(form, form->schema->fields[t], job->state);
     api_options_trace(form, job->state);

@@ -13,7 +13,8 @@ typedef struct api_operation {
     api_schema schema; /* "attention": the path without its slash, the model's name; fields, names of `return` */
     size_t state_size; /* of what the functions keep in job->state: zeros at first, in memory of the request */
     /* Reads into the state those fields whose rows have no `set`; those of api_common_fields are read already, those
-     * with `set` are read next. Faults go to the form; if it is broken then, the job has no meaning. */
+     * with `set` are read next. Faults go to the form; if it is broken then, the job has no meaning. NULL: every row
+     * has `set`. */
     void (*build)(api_job *job);
     /* Checks what depends on all fields and on the names of the reply, after a fault too; NULL: nothing does. */
     void (*check)(api_job *job);
