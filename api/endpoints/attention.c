@@ -6,7 +6,7 @@
 enum { Q, K, V, LAYOUT, NUM_HEADS, NUM_KV_HEADS }; /* the first fields of the schema: rows of `own` */
 
 typedef struct sizes {
-    size_t batch, heads, n, width; /* width: heads * d where the last axis holds the heads side by side */
+    size_t batch, heads, n, width; /* width: heads * d if the last axis holds the heads side by side */
     bool known;
 } sizes;
 

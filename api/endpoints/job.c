@@ -37,7 +37,7 @@ static bool list_outputs(api_job *job) {
     return true;
 }
 
-/* Tells the operation where result number `index` of the outputs goes. */
+/* Writes into the state where each result that is wanted goes. */
 static void set_results(api_job *job, void *(*data_of)(const api_job *job, size_t index)) {
     const api_name_row *row;
     size_t output = 0;

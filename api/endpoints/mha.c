@@ -37,7 +37,7 @@ typedef struct inputs {
     api_tensor b_q, b_k, b_v, b_o, b_qkv, head_mask;
     bool out_in;
     size_t heads, kv_heads;      /* 0: not known */
-    bool x_known, context_known; /* their widths, as d_model and d_context; context is x where there is none */
+    bool x_known, context_known; /* their widths, as d_model and d_context; context is x if there is none */
 } inputs;
 
 static void read_weight(api_form *form, const inputs *in, api_field field, weight *w) {

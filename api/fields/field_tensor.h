@@ -4,6 +4,8 @@
 
 #include "form.h"
 
+enum { API_POINTER_PREFIX = 80 };
+
 /* Row-major, in the reader's memory. */
 typedef struct api_tensor {
     api_field field;
@@ -14,7 +16,7 @@ typedef struct api_tensor {
     void *data;  /* never NULL if ok, even with no elements */
     size_t held; /* elements in data; of reals that are not ok, those before the first fault */
     const api_value *value;
-    char prefix[40]; /* JSON pointer of the elements: "/q", "/q/data" */
+    char prefix[API_POINTER_PREFIX]; /* JSON pointer of the elements: "/q", "/q/data" */
 } api_tensor;
 
 /* Reads a tensor field, of the kind and the ranks of its row; faults go to the form. */

@@ -5,11 +5,41 @@
 
 #include "hints.h"
 
+enum { FIELD_PATH = 100 }; /* characters of the names down to a field */
+
+/* "rope.scaling.factor" */
+static const char *path_of(const api_form *form, api_field field, char path[FIELD_PATH]) {
+    size_t length = 0;
+    if (form->outer) {
+        path_of(form->outer, form->outer_field, path);
+        length = strlen(path);
+    }
+    snprintf(path + length, FIELD_PATH - length, "%s%s", length ? "." : "", api_form_name(form, field));
+    return path;
+}
+
+void api_form_pointer(const api_form *form, api_field field, char pointer[256]) {
+    pointer[0] = '\0';
+    if (form->outer) api_form_pointer(form->outer, form->outer_field, pointer);
+    api_pointer_add(pointer, api_form_name(form, field));
+}
+
+/* Of what is said of the members as a whole: the object, or the document. */
+static void pointer_of_all(const api_form *form, char pointer[256]) {
+    pointer[0] = '\0';
+    if (form->outer) api_form_pointer(form->outer, form->outer_field, pointer);
+}
+
 static void unknown(api_form *form, const char *key, api_place place) {
-    char pointer[256] = "", text[API_HINT_TEXT];
+    char pointer[256], text[API_HINT_TEXT], path[FIELD_PATH];
+    pointer_of_all(form, pointer);
     api_pointer_add(pointer, key);
-    api_error_set(form->error, API_UNKNOWN_FIELD, place, pointer, "%s",
-                  api_hint(form->schema, form->schemas, key, text));
+    api_hint(form->schema, form->schemas, key, text);
+    if (form->outer)
+        api_error_set(form->error, API_UNKNOWN_FIELD, place, pointer, "%s: %s",
+                      path_of(form->outer, form->outer_field, path), text);
+    else
+        api_error_set(form->error, API_UNKNOWN_FIELD, place, pointer, "%s", text);
 }
 
 /* The slots without their values. false: no memory. */
@@ -24,24 +54,24 @@ static bool make_slots(api_form *form) {
     return true;
 }
 
-void api_form_bind(api_form *form, json_t *root) {
-    if (!make_slots(form)) {
-        form->broken = true;
-        api_error_memory(form->error, form->memory);
-        return;
-    }
-    if (!json_is_object(root)) {
-        form->broken = true;
-        api_error_set(form->error, API_WRONG_TYPE, (api_place){0}, "", "expected an object at the top level, got %s",
-                      api_form_kind(form, root));
-        return;
-    }
+/* Where member number `index` stands. */
+static api_place place_of(const api_form *form, size_t index) {
+    if (!form->outer) return api_reader_place(form->reader, index, 0);
+    api_place place = form->outer->slots[form->outer_field].place;
+    if (form->outer->outer)
+        place.element = index;
+    else
+        place.sub = index;
+    return place;
+}
+
+static void bind_members(api_form *form, json_t *object) {
     const char *key;
     json_t *member;
     size_t index = 0;
     const size_t count = api_field_count(form->schema);
-    json_object_foreach(root, key, member) {
-        const api_place place = api_reader_place(form->reader, index++, 0);
+    json_object_foreach(object, key, member) {
+        const api_place place = place_of(form, index++);
         const size_t field = api_field_find(form->schema, key);
         if (field == count) {
             unknown(form, key, place);
@@ -50,6 +80,49 @@ void api_form_bind(api_form *form, json_t *root) {
             form->slots[field].place = place;
         }
     }
+}
+
+void api_form_bind(api_form *form, json_t *root) {
+    if (!make_slots(form)) {
+        form->broken = true;
+        api_error_memory(form->error, form->memory);
+    } else if (!json_is_object(root)) {
+        form->broken = true;
+        api_error_set(form->error, API_WRONG_TYPE, (api_place){0}, "", "expected an object at the top level, got %s",
+                      api_form_kind(form, root));
+    } else {
+        bind_members(form, root);
+    }
+}
+
+bool api_form_open(api_form *form, api_field field, const api_schema *members, api_form *inner) {
+    json_t *json = form->slots[field].json;
+    *inner = *form;
+    inner->schema = members;
+    inner->schemas = NULL;
+    inner->broken = false;
+    inner->outer = form;
+    inner->outer_field = field;
+    if (!json_is_object(json)) {
+        api_form_wrong_type(form, field, "an object");
+        return false;
+    }
+    if (!make_slots(inner)) {
+        form->broken = true;
+        api_error_memory(form->error, form->memory);
+        return false;
+    }
+    bind_members(inner, json);
+    return true;
+}
+
+bool api_form_object(api_form *form, api_field field, const api_schema *members, void *state) {
+    api_form inner;
+    if (!api_form_open(form, field, members, &inner)) return false;
+    api_form_require(&inner);
+    for (size_t t = 0; t < API_MAX_TABLES && members->fields[t]; t++) api_form_set(&inner, members->fields[t], state);
+    form->broken |= inner.broken;
+    return !inner.broken;
 }
 
 void api_form_require(api_form *form) {
@@ -72,22 +145,17 @@ bool api_form_returns(const api_form *form, const char *name) {
 
 /* ---- faults ----------------------------------------------------------------------------------------------------- */
 
-static void field_pointer(const api_form *form, api_field field, char pointer[256]) {
-    pointer[0] = '\0';
-    api_pointer_add(pointer, api_form_name(form, field));
-}
-
 void api_form_faultv(api_form *form, api_field field, api_place place, const char *pointer, bool breaks, api_code code,
                      const char *detail, va_list arguments) {
-    char text[512];
+    char text[512], path[FIELD_PATH];
     vsnprintf(text, sizeof text, detail, arguments);
     if (breaks) form->broken = true;
-    api_error_set(form->error, code, place, pointer, "%s: %s", api_form_name(form, field), text);
+    api_error_set(form->error, code, place, pointer, "%s: %s", path_of(form, field, path), text);
 }
 
 void api_form_fault(api_form *form, api_field field, api_code code, const char *detail, ...) {
     char pointer[256];
-    field_pointer(form, field, pointer);
+    api_form_pointer(form, field, pointer);
     va_list arguments;
     va_start(arguments, detail);
     api_form_faultv(form, field, form->slots[field].place, pointer, true, code, detail, arguments);
@@ -95,9 +163,12 @@ void api_form_fault(api_form *form, api_field field, api_code code, const char *
 }
 
 void api_form_missing(api_form *form, const char *name, const char *why) {
+    char pointer[256], path[FIELD_PATH] = "";
+    pointer_of_all(form, pointer);
+    if (form->outer) path_of(form->outer, form->outer_field, path);
     form->broken = true;
-    api_error_set(form->error, API_MISSING_FIELD, API_PLACE_LAST, "", "the field \"%s\" is required%s%s", name,
-                  *why ? " " : "", why);
+    api_error_set(form->error, API_MISSING_FIELD, API_PLACE_LAST, pointer, "the field \"%s%s%s\" is required%s%s", path,
+                  *path ? "." : "", name, *why ? " " : "", why);
 }
 
 void api_form_wrong_type(api_form *form, api_field field, const char *wanted) {
@@ -166,7 +237,7 @@ static const api_value *bare_number(api_form *form, api_field field, const char 
         api_form_wrong_type(form, field, wanted);
         return NULL;
     }
-    field_pointer(form, field, pointer);
+    api_form_pointer(form, field, pointer);
     return value;
 }
 
@@ -221,13 +292,14 @@ bool api_form_choice(api_form *form, api_field field, const char *const *choices
 
 static void wrong_element(api_form *form, api_field field, size_t index, const char *kind) {
     char pointer[256];
-    field_pointer(form, field, pointer);
+    api_form_pointer(form, field, pointer);
     api_pointer_add_index(pointer, index);
     api_place place = form->slots[field].place;
     place.element = index;
     form->broken = true;
+    char path[FIELD_PATH];
     api_error_set(form->error, API_WRONG_TYPE, place, pointer, "%s: expected a list of strings, got %s in it",
-                  api_form_name(form, field), kind);
+                  path_of(form, field, path), kind);
 }
 
 bool api_form_strings(api_form *form, api_field field,

@@ -31,6 +31,9 @@ typedef struct api_form {
     bool always_output;  /* the names that are returned by default are returned whatever `return` names */
     uint64_t only_names; /* bits of the names that are returned, whatever was asked; 0: those that were */
     api_slot *slots;     /* one for each field of the schema */
+    /* of an object within the document: the form and the field whose members these are */
+    const struct api_form *outer; /* NULL: the document itself */
+    api_field outer_field;
 } api_form;
 
 /* Sorts the members of the document into slots; each unknown one is an error. Breaks the form if there is no memory, or
@@ -38,6 +41,11 @@ typedef struct api_form {
 void api_form_bind(api_form *form, json_t *root);
 /* Each required field that is not there is an error. */
 void api_form_require(api_form *form);
+/* Reads a field that must be an object: its members are fields of `members`, whose tables' setters are called. false:
+ * fault. */
+bool api_form_object(api_form *form, api_field field, const api_schema *members, void *state);
+/* The same without calling setters: `inner` becomes the form of the members. `inner` may break without its outer. */
+bool api_form_open(api_form *form, api_field field, const api_schema *members, api_form *inner);
 /* Calls `set` of the rows of a table of the schema whose fields are there, in their order. */
 void api_form_set(api_form *form, const api_field_table *table, void *state);
 
@@ -46,6 +54,8 @@ static inline const char *api_form_name(const api_form *form, api_field field) {
 /* Whether a name of `return` is returned; false for one that the schema does not have. */
 bool api_form_returns(const api_form *form, const char *name);
 
+/* JSON pointer of a field */
+void api_form_pointer(const api_form *form, api_field field, char pointer[256]);
 /* An error at a field; the field's name is put before the detail. Breaks the form. */
 __attribute__((format(printf, 4, 5))) void api_form_fault(api_form *form, api_field field, api_code code,
                                                           const char *detail, ...);

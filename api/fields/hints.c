@@ -136,7 +136,7 @@ static bool hint_foreign(const api_schema *schema, const char *name, char text[A
 
 static bool hint_endpoint(const api_schema *schema, const api_schema *const *schemas, const char *name,
                           char text[API_HINT_TEXT]) {
-    for (; schemas && *schemas; schemas++) {
+    for (; *schemas; schemas++) {
         if (api_field_find(*schemas, name) == api_field_count(*schemas)) continue;
         snprintf(text, API_HINT_TEXT, "unknown field \"%s\" of /%s; /%s has it", name, schema->name, (*schemas)->name);
         return true;
@@ -144,25 +144,18 @@ static bool hint_endpoint(const api_schema *schema, const api_schema *const *sch
     return false;
 }
 
-const char *api_hint_near(const char *const *names, size_t count, const char *name, char text[API_HINT_TEXT]) {
-    const char *nearest = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (api_is_near(name, names[i]) &&
-            (!nearest || api_edit_distance(name, names[i]) < api_edit_distance(name, nearest)))
-            nearest = names[i];
-    text[0] = '\0';
-    if (nearest) snprintf(text, API_HINT_TEXT, ", did you mean \"%s\"?", nearest);
-    return text;
-}
-
 const char *api_hint(const api_schema *schema, const api_schema *const *schemas, const char *name,
                      char text[API_HINT_TEXT]) {
-    char near[API_HINT_TEXT];
-    const char *names[API_MAX_FIELDS];
-    size_t count = 0;
-    if (hint_foreign(schema, name, text) || hint_endpoint(schema, schemas, name, text)) return text;
-    for (const api_field_row *row; count < API_MAX_FIELDS && (row = api_field_at(schema, count));)
-        names[count++] = row->name;
-    snprintf(text, API_HINT_TEXT, "unknown field \"%.100s\"%.200s", name, api_hint_near(names, count, name, near));
+    const char *nearest = NULL;
+    if (schemas && (hint_foreign(schema, name, text) || hint_endpoint(schema, schemas, name, text))) return text;
+    const api_field_row *row;
+    for (size_t i = 0; (row = api_field_at(schema, i)); i++)
+        if (api_is_near(name, row->name) &&
+            (!nearest || api_edit_distance(name, row->name) < api_edit_distance(name, nearest)))
+            nearest = row->name;
+    if (nearest)
+        snprintf(text, API_HINT_TEXT, "unknown field \"%.100s\", did you mean \"%s\"?", name, nearest);
+    else
+        snprintf(text, API_HINT_TEXT, "unknown field \"%.100s\"", name);
     return text;
 }

@@ -7,11 +7,9 @@
 enum { API_HINT_TEXT = 400 };
 
 /* The detail of unknown_field for a name that `schema` does not have: with what other libraries mean by it, the
- * endpoint of `schemas` (NULL ends them; may be NULL itself) that has it, the name that is near, or nothing. */
+ * endpoint of `schemas` that has it, the name that is near, or nothing. `schemas` is ended by NULL; NULL itself for the
+ * members of an object, which only themselves may be near. */
 const char *api_hint(const api_schema *schema, const api_schema *const *schemas, const char *name,
                      char text[API_HINT_TEXT]);
-
-/* ", did you mean "known"?" for the nearest of `count` names if one is near, else "". */
-const char *api_hint_near(const char *const *names, size_t count, const char *name, char text[API_HINT_TEXT]);
 
 #endif

@@ -1,8 +1,10 @@
 /* The options of /attention, and /mha: each rule of docs/api.md, sections 2 and 3. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../api/endpoints/operation.h"
+#include "../../api/fields/option_text.h"
 #include "../support/exchange.h"
 
 #define ZEROS(fields) "{'q':[[0],[0]],'k':[[0],[0]],'v':[[1],[3]]," fields "}"
@@ -290,6 +292,125 @@ static void test_what_queries_hold(void) {
     }
 }
 
+/* ---- options that are objects ------------------------------------------------------------------------------------ */
+
+typedef struct turning { /* what the rows below read */
+    double theta, factor;
+    size_t type;
+    api_tensor table;
+} turning;
+
+static void set_theta(api_form *form, api_field field, void *state) {
+    api_form_real(form, field, &((turning *)state)->theta);
+}
+static void set_factor(api_form *form, api_field field, void *state) {
+    double *factor = &((turning *)state)->factor;
+    if (api_form_real(form, field, factor) && *factor < 1)
+        api_form_fault(form, field, API_OUT_OF_RANGE, "expected a number of at least 1, got %g", *factor);
+}
+static void set_type(api_form *form, api_field field, void *state) {
+    static const char *const types[] = {"linear", "yarn"};
+    api_form_choice(form, field, types, 2, &((turning *)state)->type);
+}
+static void set_table(api_form *form, api_field field, void *state) {
+    api_form_tensor(form, field, &((turning *)state)->table);
+}
+static const api_field_row scaling_rows[] = {{"type", API_WORD, 0, 0, 0, set_type},
+                                             {"factor", API_NUMBER, 0, 0, API_REQUIRED, set_factor}};
+static const api_field_table scaling_table = API_TABLE(scaling_rows);
+static const api_schema scaling_members = {"scaling", {&scaling_table}, {NULL}};
+static void set_scaling(api_form *form, api_field field, void *state) {
+    api_form_object(form, field, &scaling_members, state);
+}
+static const api_field_row turn_rows[] = {{"theta", API_NUMBER, 0, 0, 0, set_theta},
+                                          {"scaling", API_OBJECT, 0, 0, 0, set_scaling},
+                                          {"table", API_REALS, 1, 2, 0, set_table}};
+static const api_field_table turn_table = API_TABLE(turn_rows);
+static const api_schema turn_members = {"turn", {&turn_table}, {NULL}};
+static void set_turn(api_form *form, api_field field, void *state) {
+    api_form_object(form, field, &turn_members, state);
+}
+static const api_field_row top_rows[] = {{"before", API_BOOLEAN, 0, 0, 0, NULL},
+                                         {"turn", API_OBJECT, 0, 0, 0, set_turn}};
+static const api_field_table top_table = API_TABLE(top_rows);
+static const api_schema top_schema = {"top", {&top_table}, {NULL}};
+
+/* Reads a document and a query string by the tables above. */
+static turning read_turning(const char *document, const char *query, api_error *error, bool *broken) {
+    turning t = {0};
+    char *text = exchange_quoted(document), *options = query ? exchange_quoted(query) : NULL;
+    api_memory memory;
+    api_memory_init(&memory, NULL);
+    *error = (api_error){0};
+    api_reader *reader = api_reader_new(&memory, 0);
+    api_reader_push(reader, text, strlen(text));
+    json_t *root = api_reader_finish(reader, error);
+    CHECK(root, "%s: %s", document, error->detail);
+    api_form form = {.schema = &top_schema, .memory = &memory, .reader = reader, .error = error, .query = options};
+    api_form_bind(&form, root);
+    api_query_read(&form, root);
+    api_form_set(&form, &top_table, &t);
+    api_query_locate(error);
+    *broken = form.broken;
+    json_decref(root);
+    api_memory_deinit(&memory);
+    free(text);
+    free(options);
+    return t;
+}
+
+static void test_objects(void) {
+    static const struct {
+        const char *document, *query, *code, *pointer, *detail;
+    } rows[] = {
+        {"{'turn':{}}", NULL, NULL, NULL, NULL},
+        {"{'turn':{'theta':5,'scaling':{'type':'yarn','factor':2},'table':[[1,2]]}}", NULL, NULL, NULL, NULL},
+        {"{}", "turn={'theta':5,'scaling':{'type':'yarn','factor':2},'table':{'shape':[1],'data':[1]}}", NULL, NULL,
+         NULL},
+        {"{'turn':{'theta':5.0}}", "turn={'theta':5}", NULL, NULL, NULL},
+        {"{'turn':3}", NULL, "wrong_type", "/turn", "turn: expected an object, got a number"},
+        {"{'turn':{'thetta':5}}", NULL, "unknown_field", "/turn/thetta",
+         "turn: unknown field \"thetta\", did you mean \"theta\"?"},
+        {"{'turn':{'is_causal':5}}", NULL, "unknown_field", "/turn/is_causal", "turn: unknown field \"is_causal\""},
+        {"{'turn':{'theta':'5'}}", NULL, "wrong_type", "/turn/theta", "turn.theta: expected a number, got a string"},
+        {"{'turn':{'scaling':{}}}", NULL, "missing_field", "/turn/scaling", "\"turn.scaling.factor\" is required"},
+        {"{'turn':{'scaling':{'factor':0.5}}}", NULL, "out_of_range", "/turn/scaling/factor",
+         "turn.scaling.factor: expected"},
+        {"{'turn':{'scaling':{'factor':2,'type':'ntk'}}}", NULL, "out_of_range", "/turn/scaling/type", "\"ntk\""},
+        {"{'turn':{'table':[1,'a']}}", NULL, "wrong_type", "/turn/table/1", "expected a number"},
+        {"{'turn':{'table':{'shape':[2],'data':[1]}}}", NULL, "shape_mismatch", "/turn/table/data", "turn.table.data"},
+        {"{'turn':{'table':{'shape':[1],'data':[NaN,'a']}}}", NULL, "wrong_type", "/turn/table/data/1", NULL},
+        {"{'turn':{'table':[[[1]]]}}", NULL, "shape_mismatch", "/turn/table", "1 or 2 axes"},
+        /* the first in the document counts */
+        {"{'turn':{'scaling':{'factor':0,'b':1},'a':1}}", NULL, "out_of_range", "/turn/scaling/factor", NULL},
+        {"{'turn':{'a':1,'scaling':{'b':1,'factor':0}}}", NULL, "unknown_field", "/turn/a", NULL},
+        {"{'turn':{'scaling':{'b':1,'factor':0}},'c':1}", NULL, "unknown_field", "/turn/scaling/b", NULL},
+        {"{'c':1,'turn':3}", NULL, "unknown_field", "/c", NULL},
+        {"{'turn':{'theta':5}}", "turn={'theta':6}", "out_of_range", NULL, "query string: turn"},
+        {"{}", "turn=x", "wrong_type", NULL, "query string: turn: expected an object, got a string"},
+        {"{}", "turn={'scaling':{'factor':0}}", "out_of_range", NULL, "query string: turn.scaling.factor"},
+        {"{}", "turn={'theta':1e999}", "out_of_range", NULL, "query string: turn"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        api_error e;
+        bool broken;
+        const turning t = read_turning(rows[i].document, rows[i].query, &e, &broken);
+        const char *code = rows[i].code ? rows[i].code : "";
+        CHECK(strcmp(api_codes[e.code].code, code) == 0, "%s: %s %s", rows[i].document, api_codes[e.code].code,
+              e.detail);
+        CHECK(!rows[i].pointer == !e.has_pointer && (!e.has_pointer || strcmp(e.pointer, rows[i].pointer) == 0),
+              "%s: at %s", rows[i].document, e.pointer);
+        CHECK(!rows[i].detail || strstr(e.detail, rows[i].detail), "%s: %s", rows[i].document, e.detail);
+        const bool only_unknown = strcmp(code, "unknown_field") == 0 && !strstr(rows[i].document, "factor");
+        if (!rows[i].code || only_unknown)
+            CHECK(broken == (strstr(rows[i].document, ":3") != NULL), "%s", rows[i].document);
+        if (rows[i].code && rows[i].pointer && !only_unknown) CHECK(broken, "%s: not broken", rows[i].document);
+        if (!rows[i].code && i > 0) CHECK(t.theta == 5, "%s: theta %g", rows[i].document, t.theta);
+        if (!rows[i].code && strstr(rows[i].document, "yarn"))
+            CHECK(t.factor == 2 && t.type == 1, "%s", rows[i].document);
+    }
+}
+
 /* ---- /mha ------------------------------------------------------------------------------------------------------- */
 
 static void test_mha_replies(void) {
@@ -367,6 +488,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_queries_of_other_routes),
         CHECK_TEST(test_rows_of_every_schema),
         CHECK_TEST(test_what_queries_hold),
+        CHECK_TEST(test_objects),
         CHECK_TEST(test_mha_replies),
         CHECK_TEST(test_mha_errors),
     };
