@@ -17,6 +17,6 @@ const api_schema *const api_schemas[] = {
 
 size_t api_operation_index(const api_operation *operation) {
     size_t index = 0;
-    while (api_operations[index] != operation) index++;
+    while (api_operations[index] && api_operations[index] != operation) index++;
     return index;
 }

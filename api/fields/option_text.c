@@ -129,16 +129,17 @@ static void decode(char *text) {
     api_text_make_utf8(text);
 }
 
-/* Why an option of this name cannot stand in the query string; NULL: it can. `text` is room for the answer. */
-static const char *refusal(const api_form *form, const api_field_row *row, const char *name, char text[API_HINT_TEXT]) {
-    if (!row) return api_hint(form->schema, form->schemas, name, text);
-    if (form->has_parameters)
+/* Whether an option of this name cannot stand in the query string; the text says why. */
+static bool is_refused(const api_form *form, const api_field_row *row, const char *name, char text[API_HINT_TEXT]) {
+    if (!row)
+        api_hint(form->schema, form->schemas, name, text);
+    else if (form->has_parameters)
         snprintf(text, API_HINT_TEXT, "\"%s\" is not known here; options go into \"parameters\" of the body", name);
     else if (!api_field_in_query(row))
         snprintf(text, API_HINT_TEXT, "\"%s\" is not known here; it is a tensor, and tensors go into the body", name);
     else
-        return NULL;
-    return text;
+        return false;
+    return true;
 }
 
 static void read_option(api_form *form, json_t *root, api_place place, const char *name, const char *text) {
@@ -146,9 +147,8 @@ static void read_option(api_form *form, json_t *root, api_place place, const cha
     const api_field field = (api_field)api_field_find(form->schema, name);
     const api_field_row *row = api_field_at(form->schema, field);
     if (!row && form->has_parameters) return; /* not ours */
-    const char *refused = refusal(form, row, name, hint);
-    if (refused) {
-        api_error_set(form->error, API_UNKNOWN_FIELD, place, NULL, "%s", refused);
+    if (is_refused(form, row, name, hint) || !row) {
+        api_error_set(form->error, API_UNKNOWN_FIELD, place, NULL, "%s", hint);
         return;
     }
     api_error fault = {0};
