@@ -157,4 +157,13 @@ double api_timeout_of(const api_request *request);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
 
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* The least number of letters inserted, left out, changed or swapped with their neighbour that turns a into b.
+ * SIZE_MAX if one of them is longer than 63 bytes. */
+size_t api_edit_distance(const char *a, const char *b);
+/* true if `given` is so near to `known` that it is most likely meant: at most a third of the letters of the longer one
+ * differ, or nothing but upper and lower case. */
+bool api_is_near(const char *given, const char *known);
+
 #endif

@@ -2,19 +2,20 @@
 
 #include <string.h>
 
+#include "endpoints/operation.h"
 #include "oip/oip.h"
 
 #define JSON "application", "json", "application/json"
 #define PLAIN "text", "plain", "text/plain; version=0.0.4; charset=utf-8"
 
 static const api_route routes[] = {
-    {"/attention", "POST, OPTIONS", true, API_ATTENTION, 0, JSON},
-    {"/mha", "POST, OPTIONS", true, API_MHA, 0, JSON},
-    {"/healthz", "GET, HEAD, OPTIONS", false, 0, API_HEALTHZ, JSON},
-    {"/readyz", "GET, HEAD, OPTIONS", false, 0, API_READYZ, JSON},
-    {"/version", "GET, HEAD, OPTIONS", false, 0, API_VERSION, JSON},
-    {"/metrics", "GET, HEAD, OPTIONS", false, 0, API_METRICS, PLAIN},
-    {"/openapi.json", "GET, HEAD, OPTIONS", false, 0, API_OPENAPI, JSON},
+    {"/attention", "POST, OPTIONS", true, &api_attention, 0, JSON},
+    {"/mha", "POST, OPTIONS", true, &api_mha, 0, JSON},
+    {"/healthz", "GET, HEAD, OPTIONS", false, NULL, API_HEALTHZ, JSON},
+    {"/readyz", "GET, HEAD, OPTIONS", false, NULL, API_READYZ, JSON},
+    {"/version", "GET, HEAD, OPTIONS", false, NULL, API_VERSION, JSON},
+    {"/metrics", "GET, HEAD, OPTIONS", false, NULL, API_METRICS, PLAIN},
+    {"/openapi.json", "GET, HEAD, OPTIONS", false, NULL, API_OPENAPI, JSON},
 };
 
 const api_route *api_route_find(const char *path) {

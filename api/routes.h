@@ -4,7 +4,6 @@
 
 #include "api.h"
 #include "base/error.h"
-#include "fields/fields.h"
 
 typedef enum api_info {
     API_HEALTHZ,
@@ -32,9 +31,9 @@ typedef enum api_info {
 
 typedef struct api_route {
     const char *path;
-    const char *allow; /* the value of Allow */
-    bool computes;     /* POST to an endpoint; else an info */
-    api_endpoint endpoint;
+    const char *allow;                     /* the value of Allow */
+    bool computes;                         /* POST to an endpoint; else an info */
+    const struct api_operation *operation; /* of a POST to an endpoint, and of infos about one */
     api_info info;
     const char *type, *subtype; /* media type of a 200 */
     const char *content_type;

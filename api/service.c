@@ -107,7 +107,7 @@ static void check_compute_headers(api_request *request, const api_head *head, ui
 static void begin_body(api_request *request, uint64_t length, const char *query) {
     api_body *body = &request->body;
     body->memory = &request->memory;
-    body->endpoint = request->route->endpoint;
+    body->schema = &request->route->operation->schema;
     body->expected = request->coding == API_IDENTITY ? length : 0;
     request->trace.format = body->format->name;
     const size_t room = query ? strlen(query) + 1 : 0;
@@ -252,19 +252,6 @@ bool api_push(api_request *request, const void *bytes, size_t length) {
     return more;
 }
 
-static void fill_trace(api_request *request) {
-    const attn_problem *p = &request->job.mha.attention;
-    api_trace *t = &request->trace;
-    t->has_problem = true;
-    t->batch = p->batch;
-    t->heads = p->heads;
-    t->n_q = p->n_q;
-    t->n_k = p->n_past + p->n_new;
-    t->d_k = p->d_k;
-    t->d_v = p->d_v;
-    t->dtype = p->dtype;
-}
-
 /* Memory that all requests in flight lack now may come free; what is more than all of it never will. */
 static void say_never_fits(api_request *request) {
     if (request->error.code != API_OVERLOADED || !request->memory.never_fits) return;
@@ -282,20 +269,20 @@ static void prepare(api_request *request) {
     if (!api_coding_finish(request)) return;
     request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) {
-        request->job.operation = request->route->endpoint == API_MHA ? &api_mha : &api_attention;
+        request->job.operation = request->route->operation;
         request->job.reply = request->reply;
-        request->job.form = (api_form){.endpoint = request->route->endpoint,
-                                       .memory = &request->memory,
+        request->job.form = (api_form){.memory = &request->memory,
                                        .reader = request->body.reader,
-                                       .error = &request->error};
+                                       .error = &request->error,
+                                       .query = request->body.query};
         if (request->under_v2) api_oip_prepare(request);
         request->ready = api_job_prepare(&request->job, request->root, &request->service->engine);
         if (request->under_v2) api_oip_locate(request->body.state, &request->error);
     }
-    if (request->ready)
-        fill_trace(request);
-    else
+    if (!request->ready)
         say_never_fits(request);
+    else if (request->job.operation->trace)
+        request->job.operation->trace(&request->job, &request->trace);
     request->trace.times.decode += api_now() - start;
 }
 

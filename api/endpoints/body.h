@@ -14,9 +14,9 @@
 typedef struct api_body {
     const struct api_body_format *format;
     api_memory *memory;
-    api_endpoint endpoint;
-    uint64_t expected; /* Content-Length, 0 where there is none: a hint, never trusted */
-    char *query;       /* of the request's target, in its memory, the format's to change; NULL: none */
+    const api_schema *schema; /* of the endpoint */
+    uint64_t expected;        /* Content-Length, 0 where there is none: a hint, never trusted */
+    char *query;              /* of the request's target, in its memory; NULL: none */
     api_reader *reader;
     void *state;                  /* the format's own, in memory of the request */
     const char *inference_header; /* Inference-Header-Content-Length, during open alone; NULL: not there */

@@ -78,8 +78,8 @@ bool api_reply_round(api_job *job) {
         api_output *o = &job->outputs[i];
         if (!round_numbers(o->data, o->count, job->form.dtype, reply)) continue;
         api_error_set(job->form.error, API_OVERFLOW, API_PLACE_LAST, NULL,
-                      "a number of %s does not fit %s; try another \"reply_dtype\"%s", api_names[o->name].name,
-                      api_dtype_name(reply), reply == API_F16 ? ", BF16 or F32" : ", or leave it out");
+                      "a number of %s does not fit %s; try another \"reply_dtype\"%s", o->name, api_dtype_name(reply),
+                      reply == API_F16 ? ", BF16 or F32" : ", or leave it out");
         return false;
     }
     return true;

@@ -184,7 +184,7 @@ static size_t json_bound(const api_job *job) {
 
 static char *write_output(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
     const api_dtype dtype = job->options.reply_dtype;
-    text += sprintf(text, "\"%s\":", api_names[o->name].name);
+    text += sprintf(text, "\"%s\":", o->name);
     if (job->options.format != API_NESTED) {
         char shape[API_SHAPE_TEXT];
         text += sprintf(text, "{\"shape\":%s,", api_shape_text(shape, o->shape.rank, o->shape.axes));

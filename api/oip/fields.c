@@ -94,18 +94,18 @@ static void read_output(api_body *body, size_t index, json_t *json) {
             api_oip_fault(state, pointer, "an output that is asked for has name and parameters, got \"%.100s\"", key);
     }
     api_oip_point(pointer, "outputs", index, name ? "name" : NULL, NULL);
-    const size_t found = name ? api_known_find(api_names, API_NAME_COUNT, body->endpoint, name) : API_NAME_COUNT;
-    if (found == API_NAME_COUNT) {
-        api_known_list(api_names, API_NAME_COUNT, body->endpoint, known, sizeof known);
+    const api_name_row *row = name ? api_name_at(body->schema, api_name_find(body->schema, name)) : NULL;
+    if (!row) {
+        api_name_list(body->schema, known, sizeof known);
         api_oip_fault(state, pointer, "expected the name of an output out of %s; got \"%.100s\"", known,
                       name ? name : "");
         return;
     }
     size_t place = 0;
-    while (place < state->wanted_count && state->wanted[place].name != found) place++;
+    while (place < state->wanted_count && state->wanted[place].name != row->name) place++;
     if (place == state->wanted_count) state->wanted_count++;
     api_oip_wanted *wanted = &state->wanted[place];
-    wanted->name = (api_name)found;
+    wanted->name = row->name;
     read_output_parameters(body, index, json_object_get(json, "parameters"), &wanted->is_given, &wanted->binary);
 }
 
@@ -166,13 +166,13 @@ static bool read_reserved(api_body *body, const char *key, json_t *value) {
 /* A string stands for the JSON value that it holds, as far as it holds one. */
 static void add_option(api_body *body, const char *key, json_t *value) {
     api_oip_state *state = body->state;
-    const size_t field = api_known_find(api_fields, API_FIELD_COUNT, body->endpoint, key);
+    const size_t field = api_field_find(body->schema, key);
     if (!json_is_string(value)) {
         api_oip_set_places(body, value, api_oip_next_place(body, 0));
         api_oip_add_member(body, body->draft, key, json_incref(value));
         return;
     }
-    if (field < API_FIELD_COUNT) state->is_text[field] = true;
+    if (field < api_field_count(body->schema)) state->is_text[field] = true;
     if (!api_option_add(body, body->draft, key, json_string_value(value), &state->fault) && state->fault.has_pointer) {
         snprintf(state->fault.pointer, sizeof state->fault.pointer, "/parameters");
         api_pointer_add(state->fault.pointer, key);
@@ -267,8 +267,9 @@ void api_oip_locate(const api_oip_state *state, api_error *error) {
     }
     json_object_foreach((json_t *)state->root, key, value) {
         if (!(rest = behind(error->pointer, key))) continue;
-        const size_t field = api_known_find(api_fields, API_FIELD_COUNT, state->endpoint, key);
-        if (field < API_FIELD_COUNT && state->is_text[field]) error->pointer[rest - error->pointer] = '\0';
+        const size_t field = api_field_find(state->schema, key);
+        if (field < api_field_count(state->schema) && state->is_text[field])
+            error->pointer[rest - error->pointer] = '\0';
         snprintf(pointer, sizeof pointer, "/parameters%.240s", error->pointer);
         memcpy(error->pointer, pointer, sizeof pointer);
         return;

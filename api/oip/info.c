@@ -65,53 +65,68 @@ static void add_lengths(api_short_text *text, unsigned rank) {
     api_text_add(text, "]");
 }
 
-static void add_tensors(api_short_text *text, const api_oip_tensor *t, api_endpoint endpoint, bool config, bool input) {
+static void add_tensor(api_short_text *text, const char *name, const char *datatype, unsigned rank, bool config,
+                       bool first) {
+    api_text_add(text, first ? "{\"name\":" : ",{\"name\":");
+    api_text_add_string(text, name);
+    api_text_add(text, config ? ",\"data_type\":\"TYPE_" : ",\"datatype\":\"");
+    api_text_add(text, datatype);
+    api_text_add(text, config ? "\",\"dims\":" : "\",\"shape\":");
+    add_lengths(text, rank);
+}
+
+static void add_inputs(api_short_text *text, const api_schema *schema, bool config) {
+    const api_field_row *row;
     bool first = true;
-    for (; t->name; t++) {
-        if (!(t->endpoints & endpoint)) continue;
-        api_text_add(text, first ? "{\"name\":" : ",{\"name\":");
+    for (size_t i = 0; (row = api_field_at(schema, i)); i++) {
+        const api_dtype dtype = api_field_dtype(row);
+        if (dtype == API_DTYPE_NONE) continue;
+        add_tensor(text, row->name, api_oip_datatype_name(dtype), row->max_rank, config, first);
+        if (config) api_text_add(text, row->flags & API_REQUIRED ? ",\"optional\":false" : ",\"optional\":true");
+        api_text_add(text, "}");
         first = false;
-        api_text_add_string(text, t->name);
-        api_text_add(text, config ? ",\"data_type\":\"TYPE_" : ",\"datatype\":\"");
-        api_text_add(text, t->datatype);
-        api_text_add(text, config ? "\",\"dims\":" : "\",\"shape\":");
-        add_lengths(text, t->rank);
-        if (config && input) api_text_add(text, t->required & endpoint ? ",\"optional\":false" : ",\"optional\":true");
+    }
+}
+
+static void add_outputs(api_short_text *text, const api_schema *schema, bool config) {
+    const api_name_row *row;
+    for (size_t i = 0; (row = api_name_at(schema, i)); i++) {
+        add_tensor(text, row->name, "FP32", row->rank, config, i == 0);
         api_text_add(text, "}");
     }
 }
 
 static void answer_model(api_request *request) {
-    const api_endpoint endpoint = request->route->endpoint;
+    const api_schema *schema = &request->route->operation->schema;
     api_short_text text;
     if (!open_text(request, &text)) return;
     api_text_add(&text, "{\"name\":");
-    api_text_add_string(&text, api_oip_model_name(endpoint));
+    api_text_add_string(&text, schema->name);
     api_text_add(&text, ",\"versions\":[\"" API_OIP_VERSION "\"],\"platform\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"inputs\":[");
-    add_tensors(&text, api_oip_inputs, endpoint, false, true);
+    add_inputs(&text, schema, false);
     api_text_add(&text, "],\"outputs\":[");
-    add_tensors(&text, api_oip_outputs, endpoint, false, false);
+    add_outputs(&text, schema, false);
     api_text_add(&text, "]}\n");
     say(request, &text);
 }
 
 /* max_batch_size 0: the first axis is the model's own, clients take none away. */
 static void answer_config(api_request *request) {
-    const api_endpoint endpoint = request->route->endpoint;
+    const api_schema *schema = &request->route->operation->schema;
     api_short_text text;
     if (!open_text(request, &text)) return;
     api_text_add(&text, "{\"name\":");
-    api_text_add_string(&text, api_oip_model_name(endpoint));
+    api_text_add_string(&text, schema->name);
     api_text_add(&text, ",\"platform\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"backend\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"version_policy\":{\"latest\":{\"num_versions\":1}},\"max_batch_size\":0,\"input\":[");
-    add_tensors(&text, api_oip_inputs, endpoint, true, true);
+    add_inputs(&text, schema, true);
     api_text_add(&text, "],\"output\":[");
-    add_tensors(&text, api_oip_outputs, endpoint, true, false);
+    add_outputs(&text, schema, true);
     api_text_add(&text, "]}\n");
     say(request, &text);
 }
@@ -134,10 +149,10 @@ static void add_tally(api_short_text *text, const char *name, const api_tally *t
     api_text_add(text, "}");
 }
 
-static void add_statistics(api_short_text *text, api_service *service, api_endpoint endpoint) {
-    const api_statistics *s = &service->statistics[endpoint == API_MHA];
+static void add_statistics(api_short_text *text, api_service *service, const api_operation *operation) {
+    const api_statistics *s = &service->statistics[api_operation_index(operation)];
     api_text_add(text, "{\"name\":");
-    api_text_add_string(text, api_oip_model_name(endpoint));
+    api_text_add_string(text, operation->schema.name);
     api_text_add(text, ",\"version\":\"" API_OIP_VERSION "\",\"last_inference\":");
     api_text_add_unsigned(text, atomic_load_explicit(&s->last_inference, memory_order_relaxed));
     api_text_add(text, ",\"inference_count\":");
@@ -161,10 +176,10 @@ static void answer_statistics(api_request *request) {
     api_short_text text;
     if (!open_text(request, &text)) return;
     api_text_add(&text, "{\"model_stats\":[");
-    add_statistics(&text, request->service, all ? API_ATTENTION : request->route->endpoint);
+    add_statistics(&text, request->service, all ? &api_attention : request->route->operation);
     if (all) {
         api_text_add(&text, ",");
-        add_statistics(&text, request->service, API_MHA);
+        add_statistics(&text, request->service, &api_mha);
     }
     api_text_add(&text, "]}\n");
     say(request, &text);
@@ -179,7 +194,7 @@ void api_oip_answer(api_request *request) {
     case API_OIP_READY: answer_readiness(request, "{\"ready\":true}\n"); break;
     case API_OIP_MODEL: answer_model(request); break;
     case API_OIP_MODEL_READY:
-        answer_readiness(request, request->route->endpoint == API_ATTENTION
+        answer_readiness(request, request->route->operation == &api_attention
                                       ? "{\"name\":\"attention\",\"ready\":true}\n"
                                       : "{\"name\":\"mha\",\"ready\":true}\n");
         break;

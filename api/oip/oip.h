@@ -17,7 +17,7 @@
 #define API_OIP_H
 
 #include "../endpoints/body.h"
-#include "../endpoints/job.h"
+#include "../endpoints/operation.h"
 #include "../endpoints/reply_writer.h"
 #include "../request.h"
 #include "../routes.h"
@@ -33,18 +33,9 @@ void api_oip_answer(api_request *request);
 /* ---- models ----------------------------------------------------------------------------------------------------- */
 
 #define API_OIP_VERSION "1"
-const char *api_oip_model_name(api_endpoint endpoint);
 
-/* A tensor of a model, by its most usual type and number of axes; all lengths are free. */
-typedef struct api_oip_tensor {
-    const char *name;
-    unsigned endpoints;
-    const char *datatype; /* "FP32" */
-    unsigned rank;
-    unsigned required; /* endpoints that do not run without it */
-} api_oip_tensor;
-extern const api_oip_tensor api_oip_inputs[], api_oip_outputs[]; /* name NULL ends a list */
-
+/* API_F32 -> "FP32" */
+const char *api_oip_datatype_name(api_dtype dtype);
 /* "FP32" -> API_F32; API_DTYPE_NONE for any other */
 api_dtype api_oip_datatype(const char *name);
 #define API_OIP_DATATYPES "FP32, FP64, FP16, BF16, BOOL, INT32, INT64"
@@ -53,7 +44,7 @@ api_dtype api_oip_datatype(const char *name);
 
 extern const api_body_format api_oip_body;
 
-enum { API_OIP_MAX_INPUTS = API_FIELD_COUNT };
+enum { API_OIP_MAX_INPUTS = API_MAX_FIELDS };
 
 /* An input of the request, in its order. */
 typedef struct api_oip_input {
@@ -67,12 +58,12 @@ typedef struct api_oip_input {
 } api_oip_input;
 
 typedef struct api_oip_wanted { /* an output that is listed */
-    api_name name;
+    const char *name;
     bool is_given, binary; /* its own binary_data */
 } api_oip_wanted;
 
 typedef struct api_oip_state {
-    api_endpoint endpoint;
+    const api_schema *schema;
     bool has_header;      /* Inference-Header-Content-Length came */
     uint64_t json_length; /* what it says; UINT64_MAX without it */
     uint64_t received;
@@ -80,14 +71,14 @@ typedef struct api_oip_state {
     api_error fault;    /* of the protocol, or of the JSON; first is kept */
     const json_t *root; /* the skeleton, once it is done; the request's */
     api_oip_input inputs[API_OIP_MAX_INPUTS];
-    size_t input_count, current;   /* current: whose bytes come next */
-    bool is_text[API_FIELD_COUNT]; /* parameters that were strings */
-    uint64_t timeout;              /* microseconds, 0: none */
+    size_t input_count, current;  /* current: whose bytes come next */
+    bool is_text[API_MAX_FIELDS]; /* parameters that were strings */
+    uint64_t timeout;             /* microseconds, 0: none */
     /* what the reply needs */
     const char *id;      /* NULL: none came */
     bool binary_default; /* binary_data_output */
     size_t wanted_count; /* 0: no outputs are listed */
-    api_oip_wanted wanted[API_NAME_COUNT];
+    api_oip_wanted wanted[API_MAX_NAMES];
     char reply_json_length[24]; /* bytes of JSON in the reply */
 } api_oip_state;
 

@@ -11,15 +11,6 @@ enum {
     OUTPUT_FIXED = 160 /* {"name":"present_k","datatype":"FP32","shape":,"parameters":{"binary_data_size":}} */
 };
 
-static const char *datatype_name(api_dtype dtype) {
-    switch (dtype) {
-    case API_F64: return "FP64";
-    case API_F16: return "FP16";
-    case API_BF16: return "BF16";
-    default: return "FP32";
-    }
-}
-
 typedef struct listed { /* an output of the job, in the order of the reply */
     const api_output *output;
     bool binary;
@@ -30,7 +21,7 @@ static listed output_at(const api_job *job, size_t index) {
     if (state->wanted_count == 0) return (listed){&job->outputs[index], state->binary_default};
     const api_oip_wanted *wanted = &state->wanted[index];
     const api_output *output = job->outputs;
-    while (output->name != wanted->name) output++;
+    while (strcmp(output->name, wanted->name) != 0) output++;
     return (listed){output, wanted->is_given ? wanted->binary : state->binary_default};
 }
 
@@ -64,8 +55,7 @@ static size_t reply_bound(const api_job *job) {
 
 static char *write_head(const api_job *job, char *text) {
     const api_oip_state *state = job->reply_state;
-    text += sprintf(text, "{\"model_name\":\"%s\",\"model_version\":\"" API_OIP_VERSION "\",",
-                    api_oip_model_name(state->endpoint));
+    text += sprintf(text, "{\"model_name\":\"%s\",\"model_version\":\"" API_OIP_VERSION "\",", state->schema->name);
     if (!state->id) return text;
     api_short_text id;
     api_text_init(&id, text, id_bound(state) + 8);
@@ -77,8 +67,8 @@ static char *write_head(const api_job *job, char *text) {
 
 static char *write_output(const api_job *job, listed o, attn_pool *pool, char *text) {
     char shape[API_SHAPE_TEXT];
-    text += sprintf(text, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":%s,", api_names[o.output->name].name,
-                    datatype_name(job->options.reply_dtype),
+    text += sprintf(text, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":%s,", o.output->name,
+                    api_oip_datatype_name(job->options.reply_dtype),
                     api_shape_text(shape, o.output->shape.rank, o.output->shape.axes));
     if (o.binary)
         text += sprintf(text, "\"parameters\":{\"binary_data_size\":%zu}", byte_count(job, o.output));
@@ -119,7 +109,9 @@ void api_oip_prepare(api_request *request) {
     job->reply_state = state;
     job->form.any_data_shape = true;
     job->form.always_output = true;
-    for (size_t i = 0; i < state->wanted_count; i++) job->form.only_names |= 1u << state->wanted[i].name;
+    job->form.has_parameters = true;
+    for (size_t i = 0; i < state->wanted_count; i++)
+        job->form.only_names |= (uint64_t)1 << api_name_find(state->schema, state->wanted[i].name);
 }
 
 void api_oip_decorate(api_request *request) {

@@ -21,7 +21,7 @@ static void add(api_tally *tally, double seconds) {
 
 void api_oip_count(api_request *request) {
     if (!request->trace.computes) return;
-    api_statistics *s = &request->service->statistics[request->route->endpoint == API_MHA];
+    api_statistics *s = &request->service->statistics[api_operation_index(request->route->operation)];
     const api_times *t = &request->trace.times;
     const double all = t->decode + t->queue + t->compute + t->encode;
     if (request->error.code) {

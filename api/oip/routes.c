@@ -14,15 +14,15 @@ static const struct {
     const char *pattern;
     api_route route;
 } plain[] = {
-    {"/v2", {"/v2", READ, false, 0, API_OIP_SERVER, JSON}},
-    {"/v2/health/live", {"/v2/health/live", READ, false, 0, API_OIP_LIVE, JSON}},
-    {"/v2/health/ready", {"/v2/health/ready", READ, false, 0, API_OIP_READY, JSON}},
-    {"/v2/models/stats", {"/v2/models/stats", READ, false, 0, API_OIP_ALL_STATS, JSON}},
-    {"/v2/repository/index", {"/v2/repository/index", WRITE, false, 0, API_OIP_INDEX, JSON}},
-    {"/v2/repository/models/*/load", {OTHER, WRITE, false, 0, API_OIP_REPOSITORY, JSON}},
-    {"/v2/repository/models/*/unload", {OTHER, WRITE, false, 0, API_OIP_REPOSITORY, JSON}},
-    {"/v2/logging", {OTHER, BOTH, false, 0, API_OIP_LOGGING, JSON}},
-    {"/v2/trace/setting", {OTHER, BOTH, false, 0, API_OIP_TRACING, JSON}},
+    {"/v2", {"/v2", READ, false, NULL, API_OIP_SERVER, JSON}},
+    {"/v2/health/live", {"/v2/health/live", READ, false, NULL, API_OIP_LIVE, JSON}},
+    {"/v2/health/ready", {"/v2/health/ready", READ, false, NULL, API_OIP_READY, JSON}},
+    {"/v2/models/stats", {"/v2/models/stats", READ, false, NULL, API_OIP_ALL_STATS, JSON}},
+    {"/v2/repository/index", {"/v2/repository/index", WRITE, false, NULL, API_OIP_INDEX, JSON}},
+    {"/v2/repository/models/*/load", {OTHER, WRITE, false, NULL, API_OIP_REPOSITORY, JSON}},
+    {"/v2/repository/models/*/unload", {OTHER, WRITE, false, NULL, API_OIP_REPOSITORY, JSON}},
+    {"/v2/logging", {OTHER, BOTH, false, NULL, API_OIP_LOGGING, JSON}},
+    {"/v2/trace/setting", {OTHER, BOTH, false, NULL, API_OIP_TRACING, JSON}},
 };
 
 /* Below /v2/systemsharedmemory and /v2/cudasharedmemory, with /region/{region} between or without. */
@@ -30,9 +30,9 @@ static const struct {
     const char *rest;
     api_route route;
 } memory[] = {
-    {"/status", {OTHER, READ, false, 0, API_OIP_MEMORY_STATUS, JSON}},
-    {"/register", {OTHER, WRITE, false, 0, API_OIP_MEMORY_REGISTER, JSON}},
-    {"/unregister", {OTHER, WRITE, false, 0, API_OIP_MEMORY_UNREGISTER, JSON}},
+    {"/status", {OTHER, READ, false, NULL, API_OIP_MEMORY_STATUS, JSON}},
+    {"/register", {OTHER, WRITE, false, NULL, API_OIP_MEMORY_REGISTER, JSON}},
+    {"/unregister", {OTHER, WRITE, false, NULL, API_OIP_MEMORY_UNREGISTER, JSON}},
 };
 
 /* Below /v2/models/{model}, with /versions/1 between or without. */
@@ -41,23 +41,23 @@ static const struct {
     api_route routes[API_MODELS];
 } models[] = {
     {"",
-     {{"/v2/models/{model}", READ, false, API_ATTENTION, API_OIP_MODEL, JSON},
-      {"/v2/models/{model}", READ, false, API_MHA, API_OIP_MODEL, JSON}}},
+     {{"/v2/models/{model}", READ, false, &api_attention, API_OIP_MODEL, JSON},
+      {"/v2/models/{model}", READ, false, &api_mha, API_OIP_MODEL, JSON}}},
     {"/ready",
-     {{"/v2/models/{model}/ready", READ, false, API_ATTENTION, API_OIP_MODEL_READY, JSON},
-      {"/v2/models/{model}/ready", READ, false, API_MHA, API_OIP_MODEL_READY, JSON}}},
+     {{"/v2/models/{model}/ready", READ, false, &api_attention, API_OIP_MODEL_READY, JSON},
+      {"/v2/models/{model}/ready", READ, false, &api_mha, API_OIP_MODEL_READY, JSON}}},
     {"/config",
-     {{"/v2/models/{model}/config", READ, false, API_ATTENTION, API_OIP_CONFIG, JSON},
-      {"/v2/models/{model}/config", READ, false, API_MHA, API_OIP_CONFIG, JSON}}},
+     {{"/v2/models/{model}/config", READ, false, &api_attention, API_OIP_CONFIG, JSON},
+      {"/v2/models/{model}/config", READ, false, &api_mha, API_OIP_CONFIG, JSON}}},
     {"/stats",
-     {{"/v2/models/{model}/stats", READ, false, API_ATTENTION, API_OIP_STATS, JSON},
-      {"/v2/models/{model}/stats", READ, false, API_MHA, API_OIP_STATS, JSON}}},
+     {{"/v2/models/{model}/stats", READ, false, &api_attention, API_OIP_STATS, JSON},
+      {"/v2/models/{model}/stats", READ, false, &api_mha, API_OIP_STATS, JSON}}},
     {"/trace/setting",
-     {{OTHER, BOTH, false, API_ATTENTION, API_OIP_TRACING, JSON},
-      {OTHER, BOTH, false, API_MHA, API_OIP_TRACING, JSON}}},
+     {{OTHER, BOTH, false, &api_attention, API_OIP_TRACING, JSON},
+      {OTHER, BOTH, false, &api_mha, API_OIP_TRACING, JSON}}},
     {"/infer",
-     {{"/v2/models/attention/infer", WRITE, true, API_ATTENTION, API_OIP_INFER, JSON},
-      {"/v2/models/mha/infer", WRITE, true, API_MHA, API_OIP_INFER, JSON}}},
+     {{"/v2/models/attention/infer", WRITE, true, &api_attention, API_OIP_INFER, JSON},
+      {"/v2/models/mha/infer", WRITE, true, &api_mha, API_OIP_INFER, JSON}}},
 };
 
 bool api_under_v2(const char *path) { return strncmp(path, "/v2", 3) == 0 && strchr("/?", path[3]) != NULL; }
@@ -86,7 +86,7 @@ static bool matches(const char *path, const char *pattern) {
 static size_t find_model(const char *path, const char **rest) {
     size_t model = 0;
     while (model < API_MODELS) {
-        const char *name = api_oip_model_name(model == 0 ? API_ATTENTION : API_MHA), *end = after(path, name);
+        const char *name = api_operations[model]->schema.name, *end = after(path, name);
         if (end && (*end == '/' || *end == '\0')) {
             const char *version = after(end, "/versions/" API_OIP_VERSION);
             *rest = version && (*version == '/' || *version == '\0') ? version : end;

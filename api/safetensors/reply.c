@@ -28,9 +28,9 @@ static char *write_header(const api_job *job, char *text) {
         const api_output *o = &job->outputs[i];
         const size_t end = begin + bytes_of(job, o);
         char shape[API_SHAPE_TEXT];
-        p += sprintf(p, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}", i ? "," : "",
-                     api_names[o->name].name, api_dtype_name(job->options.reply_dtype),
-                     api_shape_text(shape, o->shape.rank, o->shape.axes), begin, end);
+        p += sprintf(p, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}", i ? "," : "", o->name,
+                     api_dtype_name(job->options.reply_dtype), api_shape_text(shape, o->shape.rank, o->shape.axes),
+                     begin, end);
         begin = end;
     }
     *p++ = '}';

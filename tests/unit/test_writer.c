@@ -22,8 +22,9 @@ static char *written(attn_dtype dtype, api_format format, api_shape shape, const
     job->reply = &api_json_reply;
     job->options.format = format;
     job->options.reply_dtype = dtype == ATTN_F64 ? API_F64 : API_F32;
+    job->outputs = calloc(1, sizeof *job->outputs);
     job->output_count = 1;
-    job->outputs[0] = (api_output){API_NAME_WEIGHTS, shape, count, (void *)data};
+    job->outputs[0] = (api_output){"weights", shape, count, (void *)data};
     const size_t bound = api_reply_bound(job);
     const char *reply = api_reply_write(job, pool, &length);
     CHECK(reply, "no reply");
@@ -31,6 +32,7 @@ static char *written(attn_dtype dtype, api_format format, api_shape shape, const
     CHECK(reply[length - 1] == '\n', "no newline at the end");
     char *text = strndup(reply, length - 1);
     api_memory_deinit(&memory);
+    free(job->outputs);
     free(job);
     return text;
 }
@@ -131,11 +133,13 @@ static void test_sizes_that_do_not_fit(void) {
     api_job *job = calloc(1, sizeof *job);
     job->reply = &api_json_reply;
     job->options.reply_dtype = API_F32;
+    job->outputs = calloc(1, sizeof *job->outputs);
     job->output_count = 1;
-    job->outputs[0] = (api_output){API_NAME_WEIGHTS, {4, {SIZE_MAX / 2, 3, 5, 7}}, SIZE_MAX, NULL};
+    job->outputs[0] = (api_output){"weights", {4, {SIZE_MAX / 2, 3, 5, 7}}, SIZE_MAX, NULL};
     CHECK(api_reply_bound(job) == SIZE_MAX, "bound %zu", api_reply_bound(job));
-    job->outputs[0] = (api_output){API_NAME_WEIGHTS, {2, {SIZE_MAX / 2, 0}}, 0, NULL};
+    job->outputs[0] = (api_output){"weights", {2, {SIZE_MAX / 2, 0}}, 0, NULL};
     CHECK(api_reply_bound(job) == SIZE_MAX, "rows without numbers are text too: %zu", api_reply_bound(job));
+    free(job->outputs);
     free(job);
 }
 
