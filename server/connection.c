@@ -133,7 +133,7 @@ void srv_connection_give_up(srv_connection *connection, const char *code, const 
     srv_exchange *x = &connection->exchange;
     api_response reply;
     char body[1024], head[512];
-    api_fail_static(&reply, body, code, detail, 0, x->under_v2);
+    api_fail_static(&reply, body, x->protocol, code, detail, 0);
     int n = snprintf(head, sizeof head,
                      "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
                      reply.status, MHD_get_reason_phrase_for((unsigned)reply.status), reply.content_type, reply.length);

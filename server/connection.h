@@ -37,8 +37,8 @@ typedef struct srv_exchange {
     char *query;        /* of the target, malloc'd; NULL: none, */
     bool query_is_lost; /* ... or no memory */
     uint64_t bytes_in, bytes_out, past_limit;
-    int status;    /* sent, 0: none yet */
-    bool under_v2; /* its errors have the member `error` */
+    int status;                   /* sent, 0: none yet */
+    const api_protocol *protocol; /* of the path; NULL: not known yet */
     bool active, has_body, expects_continue, discards, lingers, closes, computing, cancelled, gone, finished;
     const char *rejected, *cancelled_at, *code; /* as in srv_record */
     char method[16], request_id[REQUEST_ID_SIZE], traceparent[TRACEPARENT_SIZE];

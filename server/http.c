@@ -51,7 +51,7 @@ static enum MHD_Result answer_at_once(srv_connection *connection, const api_resp
 }
 
 static const api_response *fail(srv_exchange *x, const char *code, const char *detail, const char *rejected) {
-    api_fail_static(&x->own, x->own_body, code, detail, 0, x->under_v2);
+    api_fail_static(&x->own, x->own_body, x->protocol, code, detail, 0);
     x->code = code;
     x->rejected = rejected;
     return &x->own;
@@ -88,7 +88,7 @@ static void *begin(void *arg, const char *target, struct MHD_Connection *mhd) {
         x->active = true;
         x->begun = srv_now();
         x->target_length = strlen(target);
-        x->under_v2 = api_under_v2(path_of(target));
+        x->protocol = api_protocol_of(path_of(target));
         const char *mark = strchr(target, '?'); /* libmicrohttpd takes what follows apart */
         x->query = mark && x->target_length <= MOST_URI ? strdup(mark + 1) : NULL;
         x->query_is_lost = mark && !x->query;

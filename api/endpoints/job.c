@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "operation.h"
-#include "reply_round.h"
-#include "reply_writer.h"
 
 /* ---- numbers that are not finite at blocked keys ---------------------------------------------------------------- */
 
@@ -121,14 +119,23 @@ static api_shape shape_of_name(const api_job *job, api_name name) {
 }
 
 static void list_outputs(api_job *job) {
+    api_reply *reply = &job->reply;
     for (size_t name = 0; name < API_NAME_COUNT; name++) {
         if (!(job->options.names & 1u << name)) continue;
-        api_output *o = &job->outputs[job->output_count++];
-        o->name = (api_name)name;
-        o->shape = shape_of_name(job, o->name);
+        api_output *o = &job->outputs[reply->output_count];
+        job->names[reply->output_count++] = (api_name)name;
+        o->name = api_names[name].name;
+        o->shape = shape_of_name(job, (api_name)name);
         o->count = count_of(o->shape);
-        job->result_bytes = api_add_sizes(job->result_bytes, api_times_sizes(o->count, api_reply_element(job)));
+        o->dtype = job->options.reply_dtype;
+        const size_t element = api_reply_element(job->form.dtype, o->dtype);
+        job->result_bytes = api_add_sizes(job->result_bytes, api_times_sizes(o->count, element));
     }
+    reply->outputs = job->outputs;
+    reply->spelling = job->options.format;
+    reply->compute = job->form.dtype;
+    reply->memory = job->form.memory;
+    reply->error = job->form.error;
 }
 
 /* Axes of length 0 leave axes beside them that no number of the request stands behind: the loops of the core must not
@@ -186,7 +193,7 @@ static void *get(api_memory *memory, size_t size) {
 static bool can_ever_fit(api_job *job, const attn_engine *engine) {
     const api_memory *memory = job->form.memory;
     const size_t limit = memory->budget && memory->budget->limit ? memory->budget->limit : SIZE_MAX / 4;
-    const size_t reply = api_add_sizes(job->result_bytes, api_reply_bound(job));
+    const size_t reply = api_add_sizes(job->result_bytes, api_reply_bound(&job->reply));
     if (api_add_sizes(memory->held, reply) > limit) {
         api_error_set(job->form.error, API_OUT_OF_RANGE, job->form.slots[API_FIELD_RETURN].place, "/return",
                       "the reply would need about %.3g bytes; all requests together may hold %.3g", (double)reply,
@@ -194,7 +201,7 @@ static bool can_ever_fit(api_job *job, const attn_engine *engine) {
         return false;
     }
     /* any pointer says that a result is wanted, which the workspace depends on */
-    for (size_t i = 0; i < job->output_count; i++) set_result(job, job->outputs[i].name, job);
+    for (size_t i = 0; i < job->reply.output_count; i++) set_result(job, job->names[i], job);
     job->workspace = job->operation->workspace(engine, job);
     if (api_add_sizes(memory->held, api_add_sizes(reply, job->workspace)) <= limit) return true;
     api_error_set(job->form.error, API_OUT_OF_RANGE, API_PLACE_LAST, NULL,
@@ -239,12 +246,12 @@ static void say_overflow(api_job *job, const attn_fault *fault) {
 
 bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *cancel) {
     api_memory *memory = job->form.memory;
-    const size_t size = api_reply_element(job);
     bool enough = true;
-    for (size_t i = 0; enough && i < job->output_count; i++) {
-        job->outputs[i].data = get(memory, job->outputs[i].count * size);
-        set_result(job, job->outputs[i].name, job->outputs[i].data);
-        enough = job->outputs[i].data != NULL;
+    for (size_t i = 0; enough && i < job->reply.output_count; i++) {
+        api_output *o = &job->outputs[i];
+        o->data = get(memory, o->count * api_reply_element(job->form.dtype, o->dtype));
+        set_result(job, job->names[i], o->data);
+        enough = o->data != NULL;
     }
     void *scratch = enough ? get(memory, job->workspace) : NULL;
     if (!scratch) {

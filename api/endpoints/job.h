@@ -4,21 +4,12 @@
 
 #include "../fields/options.h"
 
-/* A tensor of the reply. */
-typedef struct api_output {
-    api_name name;
-    api_shape shape;
-    size_t count; /* SIZE_MAX: more than fits */
-    void *data;   /* row-major, of the compute type; before it is written rounded to options.reply_dtype in place */
-} api_output;
-
 struct api_operation; /* operation.h */
 
 typedef struct api_job {
     const struct api_operation *operation;
     api_form form;
-    const struct api_reply_format *reply; /* how the outputs will be written */
-    void *reply_state;                    /* the reply format's own */
+    api_reply reply; /* format and state are the caller's to set before api_job_prepare */
     api_options options;
     api_axes axes;
     api_tensor k, v;              /* of /attention: they may hold anything at keys that are blocked for every query */
@@ -26,8 +17,8 @@ typedef struct api_job {
     api_shape output;             /* the shape of `output` */
     attn_out_view output_strides; /* of /attention: its layout, data NULL */
     attn_mha_results results;
-    api_output outputs[API_NAME_COUNT]; /* what the reply holds, in its order */
-    size_t output_count;
+    api_output outputs[API_NAME_COUNT]; /* of the reply */
+    api_name names[API_NAME_COUNT];     /* of the outputs */
     size_t result_bytes, workspace;
 } api_job;
 

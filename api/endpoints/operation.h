@@ -1,7 +1,8 @@
 /* operation.h: what a POST endpoint computes, as a row of functions (inside api/ only).
  *
- * A new endpoint is one file that defines an api_operation, and one row in the table of routes. The name, the fields
- * and the names of `return` serve every body and reply format; models under /v2 and `attentiond call` follow from it.
+ * A new one is a file that defines an api_operation, and its name in API_OPERATION_LIST. The fields and the names of
+ * `return` serve every body and reply format; its route, its model under /v2 and `attentiond call` follow from the
+ * list.
  */
 #ifndef API_OPERATION_H
 #define API_OPERATION_H
@@ -23,6 +24,14 @@ struct api_operation {
                        attn_fault *fault);
 };
 
-extern const struct api_operation api_attention, api_mha;
+/* Every operation. The routes POST /name and the models of other protocols follow from it. */
+#define API_OPERATION_LIST(ROW) ROW(attention) ROW(mha)
+
+#define ROW(name) extern const struct api_operation api_##name;
+API_OPERATION_LIST(ROW)
+#undef ROW
+extern const struct api_operation *const api_operations[]; /* NULL ends the list */
+/* The number of an operation in that list. */
+size_t api_operation_index(const struct api_operation *operation);
 
 #endif

@@ -6,7 +6,8 @@
 #ifndef API_OPTION_TEXT_H
 #define API_OPTION_TEXT_H
 
-#include "../endpoints/body.h"
+#include "../formats/body.h"
+#include "fields.h"
 
 /* Adds field `name` with the value of `text` (zero-ended UTF-8) to `root`. A field that is there already must have the
  * same value. false: error is set. */

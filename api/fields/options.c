@@ -134,7 +134,7 @@ void api_options_parse(api_form *form, api_options *options) {
     *options = (api_options){.reply_dtype = form->dtype == ATTN_F64 ? API_F64 : API_F32};
     if (api_form_choice(form, API_FIELD_REPLY_DTYPE, dtypes, 4, &choice))
         options->reply_dtype = (api_dtype)(API_F64 + choice);
-    if (api_form_choice(form, API_FIELD_FORMAT, formats, 3, &choice)) options->format = (api_format)choice;
+    if (api_form_choice(form, API_FIELD_FORMAT, formats, 3, &choice)) options->format = (api_spelling)choice;
     read_return(form, options);
     api_form_bool(form, API_FIELD_CAUSAL, &options->causal);
     read_offset(form, options);

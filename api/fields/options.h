@@ -2,12 +2,11 @@
 #ifndef API_OPTIONS_H
 #define API_OPTIONS_H
 
+#include "../formats/reply.h"
 #include "field_tensor.h"
 
-typedef enum api_format { API_NESTED, API_FLAT, API_BASE64 } api_format;
-
 typedef struct api_options {
-    api_format format;
+    api_spelling format;
     api_dtype reply_dtype; /* F64, F32, F16 or BF16 */
     unsigned names;        /* bit 1 << api_name for each that was asked for */
     bool trace;            /* the names that apply are added once the problem is known */
@@ -30,10 +29,6 @@ typedef struct api_axes {
     bool batch, heads;
 } api_axes;
 
-/* A shape of up to four axes, those that the request has. */
-typedef struct api_shape {
-    size_t rank, axes[4];
-} api_shape;
 /* (batch, heads, n, d) with the axes that are there */
 api_shape api_shape_of(api_axes axes, size_t batch, size_t heads, size_t n, size_t d);
 

@@ -1,7 +1,8 @@
-/* oip_inputs.c: the inputs of an infer request, numbers in the JSON or bytes behind it, as fields of the skeleton. */
+/* The inputs of an infer request, numbers in the JSON or bytes behind it, as fields of the document. */
 #include <string.h>
 
-#include "oip.h"
+#include "infer.h"
+#include "model.h"
 
 typedef struct described { /* the members of an input */
     json_t *name, *shape, *datatype, *data, *parameters;

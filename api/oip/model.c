@@ -1,6 +1,7 @@
-#include <string.h>
+#include "model.h"
 
-#include "oip.h"
+#include <stdio.h>
+#include <string.h>
 
 #define BOTH (API_ATTENTION | API_MHA)
 
@@ -50,15 +51,36 @@ const api_oip_tensor api_oip_outputs[] = {
     {NULL, 0, NULL, 0, 0},
 };
 
-const char *api_oip_model_name(api_endpoint endpoint) { return endpoint == API_ATTENTION ? "attention" : "mha"; }
+const struct api_operation *api_oip_model(const char *name, size_t length) {
+    for (size_t i = 0; api_operations[i]; i++)
+        if (strlen(api_operations[i]->name) == length && strncmp(api_operations[i]->name, name, length) == 0)
+            return api_operations[i];
+    return NULL;
+}
+
+const char *api_oip_model_list(char text[API_OIP_MODELS_TEXT]) {
+    size_t length = 0;
+    for (size_t i = 0; api_operations[i] && length < API_OIP_MODELS_TEXT; i++)
+        length += (size_t)snprintf(text + length, API_OIP_MODELS_TEXT - length, "%s%s", i ? ", " : "",
+                                   api_operations[i]->name);
+    return text;
+}
+
+static const struct {
+    const char *name;
+    api_dtype dtype;
+} datatypes[] = {{"FP32", API_F32},  {"FP64", API_F64},  {"FP16", API_F16}, {"BF16", API_BF16},
+                 {"BOOL", API_BOOL}, {"INT32", API_I32}, {"INT64", API_I64}};
+enum { DATATYPES = sizeof datatypes / sizeof *datatypes };
 
 api_dtype api_oip_datatype(const char *name) {
-    static const struct {
-        const char *name;
-        api_dtype dtype;
-    } rows[] = {{"FP32", API_F32},  {"FP64", API_F64},  {"FP16", API_F16}, {"BF16", API_BF16},
-                {"BOOL", API_BOOL}, {"INT32", API_I32}, {"INT64", API_I64}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0) return rows[i].dtype;
+    for (size_t i = 0; i < DATATYPES; i++)
+        if (strcmp(datatypes[i].name, name) == 0) return datatypes[i].dtype;
     return API_DTYPE_NONE;
+}
+
+const char *api_oip_datatype_name(api_dtype dtype) {
+    size_t i = 0;
+    while (datatypes[i].dtype != dtype) i++;
+    return datatypes[i].name;
 }

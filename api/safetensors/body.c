@@ -1,4 +1,4 @@
-/* body_safetensors.c: a body in the format of safetensors (https://github.com/huggingface/safetensors#format): eight
+/* A body in the format of safetensors (https://github.com/huggingface/safetensors#format): eight
  * bytes with the length of the header, little-endian; the header, a JSON object that gives each tensor's dtype, shape
  * and place among the data; the data.
  *
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "../base/limits.h"
-#include "../endpoints/body.h"
 #include "../fields/option_text.h"
+#include "safetensors.h"
 
 enum { PREFIX = 8 };
 static const char metadata[] = "__metadata__";
@@ -333,4 +333,5 @@ static json_t *finish(api_body *body, api_error *error) {
     return root;
 }
 
-const api_body_format api_safetensors_body = {"safetensors", open_reader, push, finish};
+const api_body_format api_safetensors_body = {
+    "safetensors", "application/vnd.safetensors", &api_safetensors_reply, open_reader, push, finish};

@@ -9,9 +9,9 @@
  * the loops are vectorized. */
 enum { STEP = 64 };
 
-size_t api_reply_element(const api_job *job) {
-    const size_t compute = attn_sizeof(job->form.dtype), reply = api_dtype_size(job->options.reply_dtype);
-    return compute > reply ? compute : reply;
+size_t api_reply_element(attn_dtype compute, api_dtype dtype) {
+    const size_t before = attn_sizeof(compute), after = api_dtype_size(dtype);
+    return before > after ? before : after;
 }
 
 /* Each converts STEP numbers, and tells whether a finite one became infinite. */
@@ -71,15 +71,13 @@ static bool round_numbers(void *data, size_t count, attn_dtype compute, api_dtyp
 
 static bool is_same(attn_dtype compute, api_dtype reply) { return reply == (compute == ATTN_F64 ? API_F64 : API_F32); }
 
-bool api_reply_round(api_job *job) {
-    const api_dtype reply = job->options.reply_dtype;
-    if (is_same(job->form.dtype, reply)) return true;
-    for (size_t i = 0; i < job->output_count; i++) {
-        api_output *o = &job->outputs[i];
-        if (!round_numbers(o->data, o->count, job->form.dtype, reply)) continue;
-        api_error_set(job->form.error, API_OVERFLOW, API_PLACE_LAST, NULL,
-                      "a number of %s does not fit %s; try another \"reply_dtype\"%s", api_names[o->name].name,
-                      api_dtype_name(reply), reply == API_F16 ? ", BF16 or F32" : ", or leave it out");
+bool api_reply_round(const api_reply *reply) {
+    for (size_t i = 0; i < reply->output_count; i++) {
+        const api_output *o = &reply->outputs[i];
+        if (is_same(reply->compute, o->dtype) || !round_numbers(o->data, o->count, reply->compute, o->dtype)) continue;
+        api_error_set(reply->error, API_OVERFLOW, API_PLACE_LAST, NULL,
+                      "a number of %s does not fit %s; try another \"reply_dtype\"%s", o->name,
+                      api_dtype_name(o->dtype), o->dtype == API_F16 ? ", BF16 or F32" : ", or leave it out");
         return false;
     }
     return true;
