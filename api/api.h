@@ -158,8 +158,7 @@ double api_timeout_of(const api_request *request);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
 
-/* ---- lists, for labels and usage texts: by index from 0 on, each name once, NULL after the last --------------------
- */
+/* ---- lists by index from 0 on: each name once, NULL after the last ------------------------------------------------ */
 
 /* What api_trace.route may be. computes: requests to it may have times and sizes. */
 const char *api_route_label(size_t index, bool *computes);
@@ -169,5 +168,14 @@ const char *api_format_label(size_t index);
 const char *api_code_label(size_t index);
 /* The operations, as POST paths without the slash. */
 const char *api_operation_label(size_t index);
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* The least number of letters inserted, left out, changed or swapped with their neighbour that turns a into b.
+ * SIZE_MAX if one of them is longer than 63 bytes. */
+size_t api_edit_distance(const char *a, const char *b);
+/* true if `given` is so near to `known` that it is most likely meant: at most a third of the letters of the longer one
+ * differ, or nothing but upper and lower case. */
+bool api_is_near(const char *given, const char *known);
 
 #endif

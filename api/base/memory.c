@@ -63,6 +63,7 @@ bool api_charge(api_memory *memory, size_t bytes) {
         }
     }
     memory->held += bytes;
+    memory->over_budget = false;
     return true;
 }
 

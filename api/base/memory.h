@@ -14,7 +14,7 @@ typedef struct api_memory {
     api_block *blocks;        /* large pieces, each its own allocation */
     struct api_chunk *chunks; /* the arena of small pieces */
     size_t held;              /* bytes charged */
-    bool over_budget;         /* a NULL below came from the budget, not from malloc */
+    bool over_budget;         /* the last NULL below came from the budget, not from malloc */
     bool never_fits;          /* ... which would not have sufficed for this request alone either */
 } api_memory;
 

@@ -50,11 +50,9 @@ static void check_open_keys(api_job *job) {
     bool finite = true;
     for (size_t i = 0; i < 4; i++) finite &= !all[i].tensor->ok || all[i].tensor->finite;
     if (finite) return;
-    job->form.memory->over_budget = false;
     uint8_t *open = api_small(job->form.memory, p->n_past + p->n_new);
     if (!open) {
-        api_error_set(job->form.error, job->form.memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY,
-                      API_PLACE_LAST, NULL, "no memory to look at %zu keys", p->n_past + p->n_new);
+        api_error_memory(job->form.error, job->form.memory);
         return;
     }
     for (size_t b = 0; b < p->batch; b++)
@@ -182,7 +180,6 @@ enum { SMALL = 2048 }; /* bytes up to which the arena serves */
 
 /* aligned to 64 */
 static void *get(api_memory *memory, size_t size) {
-    memory->over_budget = false;
     if (size > SMALL) return api_large(memory, size);
     char *piece = api_small(memory, size + 64);
     return piece ? piece + (-(uintptr_t)piece & 63) : NULL;
@@ -255,8 +252,7 @@ bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *can
     }
     void *scratch = enough ? get(memory, job->workspace) : NULL;
     if (!scratch) {
-        api_error_set(job->form.error, memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                      "%s", memory->over_budget ? "the memory for requests in flight is full" : "an allocation failed");
+        api_error_memory(job->form.error, memory);
         return false;
     }
     attn_fault fault = {0};

@@ -1,7 +1,6 @@
 #include "field_tensor.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +11,7 @@ static _Alignas(64) double no_elements[8];
 
 void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element, bool breaks, api_code code,
                       const char *detail, ...) {
-    char text[512], pointer[256];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
+    char pointer[256];
     if (tensor->value->type == API_ELEMENT_BYTES)
         snprintf(pointer, sizeof pointer, "%s", tensor->prefix);
     else
@@ -24,7 +19,10 @@ void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element, 
     api_place place = tensor->value->place;
     place.element = element;
     if (breaks) form->broken = true;
-    api_error_set(form->error, code, place, pointer, "%s", text);
+    va_list arguments;
+    va_start(arguments, detail);
+    api_error_setv(form->error, code, place, pointer, detail, arguments);
+    va_end(arguments);
 }
 
 /* x - x is 0 only for a finite x */

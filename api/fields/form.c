@@ -1,6 +1,5 @@
 #include "form.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,14 +34,13 @@ static void field_pointer(api_field field, char pointer[256]) {
 }
 
 void api_form_fault(api_form *form, api_field field, api_code code, const char *detail, ...) {
-    char text[512], pointer[256];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
+    char pointer[256];
     field_pointer(field, pointer);
     form->broken = true;
-    api_error_set(form->error, code, form->slots[field].place, pointer, "%s", text);
+    va_list arguments;
+    va_start(arguments, detail);
+    api_error_setv(form->error, code, form->slots[field].place, pointer, detail, arguments);
+    va_end(arguments);
 }
 
 void api_form_missing(api_form *form, api_field field, const char *why) {

@@ -4,22 +4,14 @@
 
 #include "../base/text.h"
 
-static void say_no_memory(const api_body *body, api_error *error) {
-    const bool budget = body->memory->over_budget;
-    api_error_set(error, budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                  budget ? "the requests in flight hold all memory that they may"
-                         : "an allocation failed while the options were read");
-}
-
 /* {"name": text} as a document, its member; the values are the reader's. NULL: the text is no JSON value, or error is
  * set. */
 static json_t *read_json(api_body *body, api_place place, const char *name, const char *before, const char *text,
                          const char *after, api_error *error) {
     api_error fault = {0};
-    body->memory->over_budget = false;
     api_reader *reader = api_reader_new(body->memory, 0);
     if (!reader) {
-        say_no_memory(body, error);
+        api_error_memory(error, body->memory);
         return NULL;
     }
     const char *const pieces[] = {"{\"", name, "\":", before, text, after, "}"};
@@ -54,7 +46,7 @@ static json_t *read_text(api_body *body, api_place place, api_field field, const
     if (!words && strchr(text, ',')) value = read_json(body, place, name, "[", text, "]", error);
     if (value || error->code) return value;
     value = words ? read_words(text) : json_string(text);
-    if (!value) say_no_memory(body, error);
+    if (!value) api_error_memory(error, body->memory);
     return value;
 }
 
@@ -87,7 +79,7 @@ bool api_option_add(api_body *body, json_t *root, const char *name, const char *
     }
     if (before && json_is_null(value)) return true;
     if (json_object_set_new(root, name, value) == 0) return true;
-    say_no_memory(body, error);
+    api_error_memory(error, body->memory);
     return false;
 }
 

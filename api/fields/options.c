@@ -253,12 +253,10 @@ static void apply_offset(api_form *form, const api_options *options, attn_proble
         return;
     }
     if ((!options->offset_end && !options->has_offset) || problem->batch == 0 || problem->n_q == 0) return;
-    form->memory->over_budget = false;
     int64_t *offsets = api_small(form->memory, api_times_sizes(problem->batch, sizeof *offsets));
     if (!offsets) {
         form->broken = true;
-        api_error_set(form->error, form->memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                      "no memory for the positions of %zu queries", problem->batch);
+        api_error_memory(form->error, form->memory);
         return;
     }
     const int64_t n_k = (int64_t)(problem->n_past + problem->n_new), n_q = (int64_t)problem->n_q;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../api/base/memory.h"
 #include "../../api/base/text.h"
 #include "../../api/http/problem_details.h"
 #include "../support/check.h"
@@ -123,6 +124,57 @@ static void test_details_stay_utf8(void) {
     CHECK(strcmp(stray, "a??z") == 0, "%s", stray);
 }
 
+static void test_failed_allocations(void) {
+    api_budget budget = {.limit = 100000};
+    api_memory memory;
+    api_memory_init(&memory, &budget);
+    api_error e = {0};
+    CHECK(!api_large(&memory, 200000), "more than the budget");
+    api_error_memory(&e, &memory);
+    CHECK(e.code == API_OVERLOADED && e.retry_after == 1 && !e.has_pointer, "%s", e.detail);
+    CHECK(api_large(&memory, 1000), "within the budget");
+    e = (api_error){0};
+    api_error_memory(&e, &memory);
+    CHECK(e.code == API_OUT_OF_MEMORY, "the last charge was within the budget: %s", e.detail);
+    api_memory_deinit(&memory);
+}
+
+static void test_distances_of_names(void) {
+    static const struct {
+        const char *given, *known;
+        size_t distance;
+        bool near;
+    } rows[] = {
+        {"", "", 0, true},
+        {"mask", "mask", 0, true},
+        {"causal", "casual", 1, true},
+        {"num_head", "num_heads", 1, true},
+        {"rope", "trace", 3, false},
+        {"value", "scale", 3, false},
+        {"dropout", "layout", 4, false},
+        {"temperature", "return", 7, false},
+        {"tokn", "tokens", 2, true},
+        {"Q", "q", 1, true},
+        {"k", "q", 1, false},
+        {"bogus", "host", 4, false},
+        {"w_x", "w_q", 1, true},
+        {"", "q", 1, false},
+        {"scores", "scale", 3, false},
+    };
+    char longest[65] = "", longer[65] = "";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t there = api_edit_distance(rows[i].given, rows[i].known);
+        CHECK(there == rows[i].distance && there == api_edit_distance(rows[i].known, rows[i].given),
+              "%s, %s: distance %zu", rows[i].given, rows[i].known, there);
+        CHECK(api_is_near(rows[i].given, rows[i].known) == rows[i].near, "%s, %s", rows[i].given, rows[i].known);
+    }
+    memset(longest, 'a', 63);
+    memset(longer, 'b', 64);
+    CHECK(api_edit_distance("", longest) == 63 && api_edit_distance(longest, longer) == SIZE_MAX,
+          "63 bytes and no more");
+    CHECK(!api_is_near("", longer) && !api_is_near(longest, longer), "long names are far");
+}
+
 int main(int argc, char **argv) {
     const check_test tests[] = {
         CHECK_TEST(test_every_row_is_whole),
@@ -132,6 +184,8 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_what_beats_a_place),
         CHECK_TEST(test_pointers_are_escaped_and_cut),
         CHECK_TEST(test_details_stay_utf8),
+        CHECK_TEST(test_failed_allocations),
+        CHECK_TEST(test_distances_of_names),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
