@@ -12,7 +12,7 @@
 typedef struct taking {
     api_memory memory;
     api_reader *reader;
-    json_t *skeleton;
+    json_t *document;
     api_value *value;
     api_error error;
     bool finite;
@@ -25,14 +25,14 @@ static void start_at(taking *t, const char *text, json_int_t index) {
     api_memory_init(&t->memory, NULL);
     t->reader = api_reader_new(&t->memory, 0);
     api_reader_push(t->reader, text, strlen(text));
-    t->skeleton = api_reader_finish(t->reader, &t->error);
-    t->value = t->skeleton ? api_reader_value(t->reader, index) : NULL;
+    t->document = api_reader_finish(t->reader, &t->error);
+    t->value = t->document ? api_reader_value(t->reader, index) : NULL;
     if (!CHECK(t->value != NULL, "%s: %s", text, t->error.detail)) abort();
 }
 static void start(taking *t, const char *text) { start_at(t, text, 0); }
 
 static void end(taking *t) {
-    json_decref(t->skeleton);
+    json_decref(t->document);
     api_memory_deinit(&t->memory);
 }
 
