@@ -158,7 +158,8 @@ double api_timeout_of(const api_request *request);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
 
-/* ---- lists by index from 0 on: each name once, NULL after the last ------------------------------------------------ */
+/* ---- lists by index from 0 on: each name once, NULL after the last ------------------------------------------------
+ */
 
 /* What api_trace.route may be. computes: requests to it may have times and sizes. */
 const char *api_route_label(size_t index, bool *computes);

@@ -1,11 +1,8 @@
 /* A reply as one JSON object. */
 #include "json_reply.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "../numbers/decimal.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "base64 tensors are little-endian");
 
@@ -22,6 +19,8 @@ enum {
 /* A tensor as nested arrays. An axis of length 0 ends the shape: what is inside it is not seen in the text. */
 typedef struct nested {
     api_dtype dtype;
+    size_t size; /* of a number */
+    size_t (*write)(char text[API_DECIMAL_MAX], const void *number);
     const void *data;
     size_t rank, row, rows; /* numbers in a row, rows in all */
     size_t span[4];         /* numbers (rows where row is 0) that one array of each level holds */
@@ -33,7 +32,8 @@ typedef struct nested {
 static size_t number_text(api_dtype dtype) { return dtype == API_F64 ? DOUBLE_TEXT : FLOAT_TEXT; }
 
 static nested nested_of(const api_output *o, api_shape shape) {
-    nested t = {.dtype = o->dtype, .data = o->data, .rows = 1};
+    const api_dtype_row *row = &api_dtypes[o->dtype];
+    nested t = {.dtype = o->dtype, .size = row->size, .write = row->text, .data = o->data, .rows = 1};
     while (t.rank < shape.rank) {
         t.row = shape.axes[t.rank++];
         if (t.row == 0) break;
@@ -58,25 +58,8 @@ static char *brackets(const nested *t, size_t place, char bracket, char *text) {
     return text;
 }
 
-static size_t half_number(const nested *t, size_t i, char *text) {
-    const uint16_t bits = ((const uint16_t *)t->data)[i];
-    if (t->dtype == API_F16) return (bits & 0x7C00) == 0x7C00 ? 0 : api_decimal_from_f16(text, bits);
-    return (bits & 0x7F80) == 0x7F80 ? 0 : api_decimal_from_bf16(text, bits);
-}
-
-/* 0: not finite */
-static size_t finite_number(const nested *t, size_t i, char *text) {
-    if (t->dtype == API_F32) {
-        const float x = ((const float *)t->data)[i];
-        return isfinite(x) ? api_decimal_from_float(text, x) : 0;
-    }
-    if (t->dtype != API_F64) return half_number(t, i, text);
-    const double x = ((const double *)t->data)[i];
-    return isfinite(x) ? api_decimal_from_double(text, x) : 0;
-}
-
 static char *number(const nested *t, size_t i, char *text) {
-    const size_t length = finite_number(t, i, text);
+    const size_t length = t->write(text, (const char *)t->data + i * t->size);
     if (length) return text + length;
     memcpy(text, "null", 4); /* -infinity, the only one that the contract lets into a reply */
     return text + 4;

@@ -10,11 +10,9 @@ const char *api_reply_write(const api_reply *reply, attn_pool *pool, size_t *len
     api_memory *memory = reply->memory;
     const size_t bound = api_reply_bound(reply);
     if (!api_reply_round(reply)) return NULL;
-    memory->over_budget = false;
     char *text = bound <= SMALL_REPLY ? api_small(memory, bound) : api_large(memory, bound);
     if (!text) {
-        api_error_set(reply->error, memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                      "no memory for a reply of at most %zu bytes", bound);
+        api_error_memory(reply->error, memory);
         return NULL;
     }
     *length = (size_t)(reply->format->write(reply, pool, text) - text);

@@ -1,27 +1,23 @@
 #include "request.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../base/text.h"
 
 void api_refuse(api_request *request, api_code code, const char *detail, ...) {
-    char text[sizeof request->error.detail];
     va_list arguments;
     va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
     request->error = (api_error){0};
-    api_error_set(&request->error, code, API_PLACE_LAST, NULL, "%s", text);
+    api_error_setv(&request->error, code, API_PLACE_LAST, NULL, detail, arguments);
+    va_end(arguments);
     request->refused = true;
 }
 
 void api_refuse_for_memory(api_request *request) {
-    if (request->memory.over_budget)
-        api_refuse(request, API_OVERLOADED, "the memory limit for requests in flight is reached");
-    else
-        api_refuse(request, API_OUT_OF_MEMORY, "an allocation failed; nothing was done, the request can be sent again");
+    request->error = (api_error){0};
+    api_error_memory(&request->error, &request->memory);
+    request->refused = true;
 }
 
 void api_drop_body(api_request *request) {

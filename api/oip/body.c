@@ -57,7 +57,6 @@ static bool reserve(api_body *body, api_oip_input *input, uint64_t bytes) {
     uint64_t room = input->capacity < (64 << 10) ? 64 << 10 : 2 * (uint64_t)input->capacity;
     if (room < bytes) room = bytes;
     if (room > input->size || input->size <= body->expected) room = input->size;
-    body->memory->over_budget = false;
     uint8_t *grown = api_resize(body->memory, input->bytes, (size_t)room);
     if (!grown) {
         api_oip_no_memory(body);

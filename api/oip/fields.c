@@ -100,7 +100,7 @@ void api_oip_read(api_body *body, json_t *tree) {
         return;
     }
     if (!(body->draft = json_object())) {
-        api_error_set(&state->fault, API_OUT_OF_MEMORY, API_PLACE_LAST, NULL, "an allocation failed");
+        api_oip_no_memory(body);
         return;
     }
     if (!json_object_get(tree, "inputs")) api_oip_fault(state, "", "the request needs inputs, a list of tensors");

@@ -65,22 +65,3 @@ const char *api_oip_model_list(char text[API_OIP_MODELS_TEXT]) {
                                    api_operations[i]->name);
     return text;
 }
-
-static const struct {
-    const char *name;
-    api_dtype dtype;
-} datatypes[] = {{"FP32", API_F32},  {"FP64", API_F64},  {"FP16", API_F16}, {"BF16", API_BF16},
-                 {"BOOL", API_BOOL}, {"INT32", API_I32}, {"INT64", API_I64}};
-enum { DATATYPES = sizeof datatypes / sizeof *datatypes };
-
-api_dtype api_oip_datatype(const char *name) {
-    for (size_t i = 0; i < DATATYPES; i++)
-        if (strcmp(datatypes[i].name, name) == 0) return datatypes[i].dtype;
-    return API_DTYPE_NONE;
-}
-
-const char *api_oip_datatype_name(api_dtype dtype) {
-    size_t i = 0;
-    while (datatypes[i].dtype != dtype) i++;
-    return datatypes[i].name;
-}

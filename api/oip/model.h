@@ -22,10 +22,4 @@ typedef struct api_oip_tensor {
 } api_oip_tensor;
 extern const api_oip_tensor api_oip_inputs[], api_oip_outputs[]; /* name NULL ends a list */
 
-/* "FP32" -> API_F32; API_DTYPE_NONE for any other */
-api_dtype api_oip_datatype(const char *name);
-#define API_OIP_DATATYPES "FP32, FP64, FP16, BF16, BOOL, INT32, INT64"
-/* API_F32 -> "FP32" */
-const char *api_oip_datatype_name(api_dtype dtype);
-
 #endif

@@ -70,7 +70,7 @@ static char *write_head(const api_reply *reply, char *text) {
 static char *write_output(const api_reply *reply, listed o, attn_pool *pool, char *text) {
     char shape[API_SHAPE_TEXT];
     text += sprintf(text, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":%s,", o.output->name,
-                    api_oip_datatype_name(o.output->dtype),
+                    api_dtypes[o.output->dtype].datatype,
                     api_shape_text(shape, o.output->shape.rank, o.output->shape.axes));
     if (o.binary)
         text += sprintf(text, "\"parameters\":{\"binary_data_size\":%zu}", byte_count(o.output));

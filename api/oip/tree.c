@@ -4,20 +4,14 @@
 #include "infer.h"
 
 void api_oip_fault(api_oip_state *state, const char *pointer, const char *detail, ...) {
-    char text[512];
+    if (state->fault.code) return;
     va_list arguments;
     va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
+    api_error_setv(&state->fault, API_BAD_REQUEST, (api_place){0}, pointer, detail, arguments);
     va_end(arguments);
-    if (!state->fault.code) api_error_set(&state->fault, API_BAD_REQUEST, (api_place){0}, pointer, "%s", text);
 }
 
-void api_oip_no_memory(api_body *body) {
-    api_oip_state *state = body->state;
-    const bool full = body->memory->over_budget;
-    api_error_set(&state->fault, full ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL, "%s",
-                  full ? "the memory limit for requests in flight is reached" : "an allocation failed");
-}
+void api_oip_no_memory(api_body *body) { api_error_memory(&((api_oip_state *)body->state)->fault, body->memory); }
 
 const char *api_oip_text(const json_t *json) { return json_is_string(json) ? json_string_value(json) : NULL; }
 
@@ -49,8 +43,7 @@ void api_oip_set_places(const api_body *body, json_t *json, api_place place) {
 
 bool api_oip_add_member(api_body *body, json_t *object, const char *key, json_t *value) {
     if (json_object_set_new(object, key, value) == 0) return true;
-    api_error_set(&((api_oip_state *)body->state)->fault, API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                  "an allocation failed");
+    api_oip_no_memory(body);
     return false;
 }
 
