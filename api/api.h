@@ -170,7 +170,11 @@ const char *api_code_label(size_t index);
 /* The operations, as POST paths without the slash. */
 const char *api_operation_label(size_t index);
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- texts ------------------------------------------------------------------------------------------------------ */
+
+/* Writes `string` as a JSON string with its quotes, escaped, without a zero; bytes that are not UTF-8 become '?'.
+ * Returns its length; 0 if that exceeds `capacity`. */
+size_t api_json_string(char *text, size_t capacity, const char *string);
 
 /* The least number of letters inserted, left out, changed or swapped with their neighbour that turns a into b.
  * SIZE_MAX if one of them is longer than 63 bytes. */
