@@ -285,8 +285,23 @@ static void test_half_close(void) {
     shutdown(wire.fd, SHUT_WR);
     http_reply reply = wire_reply(&wire, 10, false);
     CHECK(reply.status == 200, "status %d", reply.status);
+    CHECK(wire_ends(&wire, 3), "the connection of a client that will send no more stays open");
     http_free(&reply);
     wire_close(&wire);
+}
+
+static void test_half_close_in_a_request(void) {
+    static const char *const texts[] = {"", "POST /atten", "POST /attention HTTP/1.1\r\nHos",
+                                        POST "Content-Length: 31\r\n\r\n{\"q\"", CHUNKED "1f\r\n{"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        wire_link wire;
+        CHECK_FATAL(wire_open(&wire, shared.port), "cannot connect");
+        wire_print(&wire, texts[i]);
+        shutdown(wire.fd, SHUT_WR);
+        CHECK(wire_ends(&wire, 3), "text %zu: the connection stays open", i);
+        CHECK(wire.used == 0, "text %zu: a reply: %.100s", i, wire.bytes);
+        wire_close(&wire);
+    }
 }
 
 static void test_connection_close_is_kept(void) {
@@ -407,6 +422,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_413_by_length_comes_at_once),
         CHECK_TEST(test_keep_alive_after_errors),
         CHECK_TEST(test_half_close),
+        CHECK_TEST(test_half_close_in_a_request),
         CHECK_TEST(test_connection_close_is_kept),
         CHECK_TEST(test_clients_that_leave_while_sending),
         CHECK_TEST(test_clients_that_leave_while_it_computes),

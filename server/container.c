@@ -1,12 +1,14 @@
-/* cgroup.c: what the container grants: CPUs, memory, and how long it held us back. Versions 1 and 2. */
-#include "server.h"
+/* container.c: reads affinity, /proc and the cgroups, versions 1 and 2. */
+#include "container.h"
 
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The first `size - 1` bytes of a file as text; false where it cannot be read. */
+/* Reads at most `size - 1` bytes of a file as text. false: it cannot be read, or is empty. */
 static bool read_file(const char *path, char *text, size_t size) {
     FILE *file = fopen(path, "re");
     if (!file) return false;
@@ -16,7 +18,7 @@ static bool read_file(const char *path, char *text, size_t size) {
     return n > 0;
 }
 
-/* Our path in the hierarchy of a version 1 controller, or (controller "") of version 2. */
+/* The path of our group in the hierarchy of a version 1 controller, or (controller "") of version 2. */
 static bool own_path(const char *controller, char *path, size_t size) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file) return false;
@@ -40,7 +42,7 @@ static bool own_path(const char *controller, char *path, size_t size) {
     return found;
 }
 
-/* Calls visit with the text of `name` in our group and in each group above, as far as the mount shows them. */
+/* Calls visit with the text of the file `name` of our group and of each group above that the mount shows. */
 static void climb(const char *mount, const char *controller, const char *name,
                   void (*visit)(const char *text, const char *group, void *arg), void *arg) {
     char path[1024];
