@@ -62,7 +62,7 @@ void api_compute_begin(api_request *request, const api_head *head) {
     if (!request->refused) api_coding_choose(request, head);
     if (request->refused) return;
     body->memory = &request->memory;
-    body->endpoint = request->operation->endpoint;
+    body->schema = &request->operation->schema;
     body->expected = request->coding == API_IDENTITY ? length : 0;
     body->inference_header = api_header_of(head, "inference-header-content-length");
     api_keep_query(request, head);
@@ -86,19 +86,6 @@ bool api_compute_push(api_request *request, const void *bytes, size_t length) {
     return more;
 }
 
-static void fill_trace(api_request *request) {
-    const attn_problem *p = &request->job.mha.attention;
-    api_trace *t = &request->trace;
-    t->has_problem = true;
-    t->batch = p->batch;
-    t->heads = p->heads;
-    t->n_q = p->n_q;
-    t->n_k = p->n_past + p->n_new;
-    t->d_k = p->d_k;
-    t->d_v = p->d_v;
-    t->dtype = p->dtype;
-}
-
 /* Memory that all requests in flight lack now may come free; what is more than all of it never will. */
 static void say_never_fits(api_request *request) {
     if (request->error.code != API_OVERLOADED || !request->memory.never_fits) return;
@@ -115,10 +102,10 @@ static void locate(api_request *request) {
 static void prepare_job(api_request *request) {
     api_job *job = &request->job;
     job->operation = request->operation;
-    job->form = (api_form){.endpoint = request->operation->endpoint,
-                           .memory = &request->memory,
+    job->form = (api_form){.memory = &request->memory,
                            .reader = request->body.reader,
-                           .error = &request->error};
+                           .error = &request->error,
+                           .query = request->body.query};
     job->reply.cancel = &request->cancelled;
     if (request->protocol->prepare) request->protocol->prepare(request);
     request->ready = api_job_prepare(job, request->root, &request->service->engine);
@@ -132,10 +119,10 @@ void api_compute_prepare(api_request *request) {
     if (!api_coding_finish(request)) return;
     request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) prepare_job(request);
-    if (request->ready)
-        fill_trace(request);
-    else
+    if (!request->ready)
         say_never_fits(request);
+    else if (request->operation->trace)
+        request->operation->trace(&request->job, &request->trace);
     request->trace.times.decode += api_now() - start;
 }
 

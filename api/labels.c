@@ -53,5 +53,5 @@ const char *api_code_label(size_t index) {
 const char *api_operation_label(size_t index) {
     size_t count = 0;
     while (api_operations[count]) count++;
-    return index < count ? api_operations[index]->name : NULL;
+    return index < count ? api_operations[index]->schema.name : NULL;
 }

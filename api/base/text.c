@@ -1,5 +1,6 @@
 #include "text.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,4 +108,32 @@ void api_text_make_utf8(char *string) {
         }
         *s++ = '?';
     }
+}
+
+/* "50,331,648" */
+static void group_digits(char *text, size_t capacity, size_t number) {
+    char digits[24];
+    const size_t count = (size_t)snprintf(digits, sizeof digits, "%zu", number);
+    size_t length = 0;
+    for (size_t i = 0; i < count && length + 2 < capacity; i++) {
+        if (i > 0 && (count - i) % 3 == 0) text[length++] = ',';
+        text[length++] = digits[i];
+    }
+    text[length] = '\0';
+}
+
+const char *api_size_text(char text[API_SIZE_TEXT], size_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    char grouped[32];
+    double size = (double)bytes;
+    size_t unit = 0;
+    group_digits(grouped, sizeof grouped, bytes);
+    for (; size >= 1024 * 1023.95 && unit + 1 < sizeof units / sizeof *units; unit++) size /= 1024;
+    if (bytes == SIZE_MAX)
+        snprintf(text, API_SIZE_TEXT, "more than 16 EiB (2^64 bytes)");
+    else if (bytes < 1024)
+        snprintf(text, API_SIZE_TEXT, "%zu bytes", bytes);
+    else
+        snprintf(text, API_SIZE_TEXT, "%.1f %s (%s bytes)", size / 1024, units[unit], grouped);
+    return text;
 }

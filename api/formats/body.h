@@ -11,13 +11,14 @@
 #include "../json/reader.h"
 
 struct api_reply_format;
+struct api_schema; /* fields/fields.h */
 
 typedef struct api_body {
     const struct api_body_format *format;
     api_memory *memory;
-    unsigned endpoint; /* bit of the endpoint whose fields the body holds (fields.h) */
-    uint64_t expected; /* Content-Length, 0 if there is none: a hint, never trusted */
-    char *query;       /* of the request's target, in its memory, the format's to change; NULL: none */
+    const struct api_schema *schema; /* of the operation whose fields the body holds */
+    uint64_t expected;               /* Content-Length, 0 if there is none: a hint, never trusted */
+    char *query;                     /* of the request's target, in its memory; NULL: none */
     api_reader *reader;
     void *state;                  /* the format's own, in memory of the request */
     const char *inference_header; /* Inference-Header-Content-Length, during open alone; NULL: not there */

@@ -13,7 +13,7 @@
 typedef struct api_route {
     const char *path;  /* and label of the log and the metrics; names in braces stand for any */
     const char *allow; /* the value of Allow */
-    const struct api_operation *operation;
+    const api_operation *operation;
     const char *content_type; /* of its 200, if nothing is computed */
     bool accept_is_ignored;   /* it answers whatever Accept says */
     /* true if the service has the path; NULL: always */

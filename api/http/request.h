@@ -12,8 +12,8 @@ typedef enum api_method { API_GET, API_HEAD, API_POST, API_OPTIONS, API_OTHER_ME
 struct api_request {
     api_service *service;
     const api_protocol *protocol;
-    const api_route *route;                /* NULL: unmatched */
-    const struct api_operation *operation; /* what is computed, or asked about; NULL: nothing */
+    const api_route *route;         /* NULL: unmatched */
+    const api_operation *operation; /* what is computed, or asked about; NULL: nothing */
     api_method method;
     bool refused;  /* decided before the end of the body: error is set */
     bool prepared; /* the body has ended and was checked; ready: and can be computed */

@@ -35,7 +35,7 @@ static bool open_body(api_body *body) {
     if (!state || !body->reader) return false;
     memset(state, 0, sizeof *state);
     body->state = state;
-    state->endpoint = body->endpoint;
+    state->schema = body->schema;
     read_header(state, body->inference_header);
     return true;
 }

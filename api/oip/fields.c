@@ -51,13 +51,13 @@ static bool read_reserved(api_body *body, const char *key, json_t *value) {
 /* A string stands for the JSON value that it holds, as far as it holds one. */
 static void add_option(api_body *body, const char *key, json_t *value) {
     api_oip_state *state = body->state;
-    const size_t field = api_known_find(api_fields, API_FIELD_COUNT, body->endpoint, key);
+    const size_t field = api_field_find(body->schema, key);
     if (!json_is_string(value)) {
         api_oip_set_places(body, value, api_oip_next_place(body, 0));
         api_oip_add_member(body, body->draft, key, json_incref(value));
         return;
     }
-    if (field < API_FIELD_COUNT) state->is_text[field] = true;
+    if (field < api_field_count(body->schema)) state->is_text[field] = true;
     if (!api_option_add(body, body->draft, key, json_string_value(value), &state->fault) && state->fault.has_pointer) {
         snprintf(state->fault.pointer, sizeof state->fault.pointer, "/parameters");
         api_pointer_add(state->fault.pointer, key);
@@ -154,8 +154,9 @@ void api_oip_locate(api_request *request) {
     }
     json_object_foreach((json_t *)state->root, key, value) {
         if (!(rest = behind(error->pointer, key))) continue;
-        const size_t field = api_known_find(api_fields, API_FIELD_COUNT, state->endpoint, key);
-        if (field < API_FIELD_COUNT && state->is_text[field]) error->pointer[rest - error->pointer] = '\0';
+        const size_t field = api_field_find(state->schema, key);
+        if (field < api_field_count(state->schema) && state->is_text[field])
+            error->pointer[rest - error->pointer] = '\0';
         snprintf(pointer, sizeof pointer, "/parameters%.240s", error->pointer);
         memcpy(error->pointer, pointer, sizeof pointer);
         return;

@@ -6,7 +6,7 @@
 
 extern const api_body_format api_oip_body;
 
-enum { API_OIP_MAX_INPUTS = API_FIELD_COUNT };
+enum { API_OIP_MAX_INPUTS = API_MAX_FIELDS };
 
 /* An input of the request, in its order. */
 typedef struct api_oip_input {
@@ -20,12 +20,12 @@ typedef struct api_oip_input {
 } api_oip_input;
 
 typedef struct api_oip_wanted { /* an output that is listed */
-    api_name name;
+    const char *name;
     bool is_given, binary; /* its own binary_data */
 } api_oip_wanted;
 
 typedef struct api_oip_state {
-    api_endpoint endpoint;
+    const api_schema *schema;
     bool has_header;      /* Inference-Header-Content-Length came */
     uint64_t json_length; /* what it says; UINT64_MAX without it */
     uint64_t received;
@@ -33,15 +33,14 @@ typedef struct api_oip_state {
     api_error fault;    /* of the protocol, or of the JSON; first is kept */
     const json_t *root; /* the document, once it is done; the request's */
     api_oip_input inputs[API_OIP_MAX_INPUTS];
-    size_t input_count, current;   /* current: whose bytes come next */
-    bool is_text[API_FIELD_COUNT]; /* parameters that were strings */
-    uint64_t timeout;              /* microseconds, 0: none */
+    size_t input_count, current;  /* current: whose bytes come next */
+    bool is_text[API_MAX_FIELDS]; /* parameters that were strings */
+    uint64_t timeout;             /* microseconds, 0: none */
     /* what the reply needs */
-    const char *model;
     const char *id;      /* NULL: none came */
     bool binary_default; /* binary_data_output */
     size_t wanted_count; /* 0: no outputs are listed */
-    api_oip_wanted wanted[API_NAME_COUNT];
+    api_oip_wanted wanted[API_MAX_NAMES];
     char reply_json_length[24]; /* bytes of JSON in the reply */
 } api_oip_state;
 

@@ -46,9 +46,9 @@ void api_oip_begin_model(api_request *request, const api_head *head) {
     request->operation = api_oip_model(name, strcspn(name, "/"));
 }
 
-static void begin_model(api_short_text *text, const struct api_operation *model) {
+static void begin_model(api_short_text *text, const api_operation *model) {
     api_text_add(text, "{\"name\":");
-    api_text_add_string(text, model->name);
+    api_text_add_string(text, model->schema.name);
 }
 
 void api_oip_answer_model_ready(api_request *request) {
@@ -66,40 +66,55 @@ static void add_lengths(api_short_text *text, unsigned rank) {
     api_text_add(text, "]");
 }
 
-static void add_tensors(api_short_text *text, const api_oip_tensor *t, api_endpoint endpoint, bool config, bool input) {
+static void add_tensor(api_short_text *text, const char *name, const char *datatype, unsigned rank, bool config,
+                       bool first) {
+    api_text_add(text, first ? "{\"name\":" : ",{\"name\":");
+    api_text_add_string(text, name);
+    api_text_add(text, config ? ",\"data_type\":\"TYPE_" : ",\"datatype\":\"");
+    api_text_add(text, datatype);
+    api_text_add(text, config ? "\",\"dims\":" : "\",\"shape\":");
+    add_lengths(text, rank);
+}
+
+static void add_inputs(api_short_text *text, const api_schema *schema, bool config) {
+    const api_field_row *row;
     bool first = true;
-    for (; t->name; t++) {
-        if (!(t->endpoints & endpoint)) continue;
-        api_text_add(text, first ? "{\"name\":" : ",{\"name\":");
+    for (size_t i = 0; (row = api_field_at(schema, i)); i++) {
+        const api_dtype dtype = api_field_dtype(row);
+        if (dtype == API_DTYPE_NONE) continue;
+        add_tensor(text, row->name, api_dtypes[dtype].datatype, row->max_rank, config, first);
+        if (config) api_text_add(text, row->flags & API_REQUIRED ? ",\"optional\":false" : ",\"optional\":true");
+        api_text_add(text, "}");
         first = false;
-        api_text_add_string(text, t->name);
-        api_text_add(text, config ? ",\"data_type\":\"TYPE_" : ",\"datatype\":\"");
-        api_text_add(text, t->datatype);
-        api_text_add(text, config ? "\",\"dims\":" : "\",\"shape\":");
-        add_lengths(text, t->rank);
-        if (config && input) api_text_add(text, t->required & endpoint ? ",\"optional\":false" : ",\"optional\":true");
+    }
+}
+
+static void add_outputs(api_short_text *text, const api_schema *schema, bool config) {
+    const api_name_row *row;
+    for (size_t i = 0; (row = api_name_at(schema, i)); i++) {
+        add_tensor(text, row->name, "FP32", row->rank, config, i == 0);
         api_text_add(text, "}");
     }
 }
 
 void api_oip_answer_model(api_request *request) {
-    const api_endpoint endpoint = request->operation->endpoint;
+    const api_schema *schema = &request->operation->schema;
     api_short_text text;
     if (!api_oip_open_text(request, &text)) return;
     begin_model(&text, request->operation);
     api_text_add(&text, ",\"versions\":[\"" API_OIP_VERSION "\"],\"platform\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"inputs\":[");
-    add_tensors(&text, api_oip_inputs, endpoint, false, true);
+    add_inputs(&text, schema, false);
     api_text_add(&text, "],\"outputs\":[");
-    add_tensors(&text, api_oip_outputs, endpoint, false, false);
+    add_outputs(&text, schema, false);
     api_text_add(&text, "]}\n");
     say(request, &text);
 }
 
 /* max_batch_size 0: the first axis is the model's own, clients take none away. */
 void api_oip_answer_config(api_request *request) {
-    const api_endpoint endpoint = request->operation->endpoint;
+    const api_schema *schema = &request->operation->schema;
     api_short_text text;
     if (!api_oip_open_text(request, &text)) return;
     begin_model(&text, request->operation);
@@ -108,9 +123,9 @@ void api_oip_answer_config(api_request *request) {
     api_text_add(&text, ",\"backend\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"version_policy\":{\"latest\":{\"num_versions\":1}},\"max_batch_size\":0,\"input\":[");
-    add_tensors(&text, api_oip_inputs, endpoint, true, true);
+    add_inputs(&text, schema, true);
     api_text_add(&text, "],\"output\":[");
-    add_tensors(&text, api_oip_outputs, endpoint, true, false);
+    add_outputs(&text, schema, true);
     api_text_add(&text, "]}\n");
     say(request, &text);
 }

@@ -37,18 +37,18 @@ static void read_output(api_body *body, size_t index, json_t *json) {
             api_oip_fault(state, pointer, "an output that is asked for has name and parameters, got \"%.100s\"", key);
     }
     api_oip_point(pointer, "outputs", index, name ? "name" : NULL, NULL);
-    const size_t found = name ? api_known_find(api_names, API_NAME_COUNT, body->endpoint, name) : API_NAME_COUNT;
-    if (found == API_NAME_COUNT) {
-        api_known_list(api_names, API_NAME_COUNT, body->endpoint, known, sizeof known);
+    const api_name_row *row = name ? api_name_at(body->schema, api_name_find(body->schema, name)) : NULL;
+    if (!row) {
+        api_name_list(body->schema, known, sizeof known);
         api_oip_fault(state, pointer, "expected the name of an output out of %s; got \"%.100s\"", known,
                       name ? name : "");
         return;
     }
     size_t place = 0;
-    while (place < state->wanted_count && state->wanted[place].name != found) place++;
+    while (place < state->wanted_count && state->wanted[place].name != row->name) place++;
     if (place == state->wanted_count) state->wanted_count++;
     api_oip_wanted *wanted = &state->wanted[place];
-    wanted->name = (api_name)found;
+    wanted->name = row->name;
     read_output_parameters(body, index, json_object_get(json, "parameters"), &wanted->is_given, &wanted->binary);
 }
 

@@ -22,7 +22,7 @@ static listed output_at(const api_reply *reply, size_t index) {
     if (state->wanted_count == 0) return (listed){&reply->outputs[index], state->binary_default};
     const api_oip_wanted *wanted = &state->wanted[index];
     const api_output *output = reply->outputs;
-    while (strcmp(output->name, api_names[wanted->name].name) != 0) output++;
+    while (strcmp(output->name, wanted->name) != 0) output++;
     return (listed){output, wanted->is_given ? wanted->binary : state->binary_default};
 }
 
@@ -46,7 +46,7 @@ static size_t id_bound(const api_oip_state *state) { return state->id ? 6 * strl
 
 static size_t reply_bound(const api_reply *reply) {
     const api_oip_state *state = reply->state;
-    size_t bound = FIXED + strlen(state->model) + id_bound(state);
+    size_t bound = FIXED + strlen(state->schema->name) + id_bound(state);
     for (size_t i = 0; i < output_count(reply); i++) {
         const listed o = output_at(reply, i);
         bound = api_add_sizes(bound, OUTPUT_FIXED + API_SHAPE_TEXT + strlen(o.output->name));
@@ -57,7 +57,7 @@ static size_t reply_bound(const api_reply *reply) {
 
 static char *write_head(const api_reply *reply, char *text) {
     const api_oip_state *state = reply->state;
-    text += sprintf(text, "{\"model_name\":\"%s\",\"model_version\":\"" API_OIP_VERSION "\",", state->model);
+    text += sprintf(text, "{\"model_name\":\"%s\",\"model_version\":\"" API_OIP_VERSION "\",", state->schema->name);
     if (!state->id) return text;
     api_short_text id;
     api_text_init(&id, text, id_bound(state) + 8);
@@ -107,12 +107,13 @@ void api_oip_prepare(api_request *request) {
     api_oip_state *state = request->body.state;
     api_job *job = &request->job;
     atomic_store(&request->timeout, state->timeout);
-    state->model = request->operation->name;
     job->reply.format = is_binary(state) ? &binary_reply : &json_reply;
     job->reply.state = state;
     job->form.any_data_shape = true;
     job->form.always_output = true;
-    for (size_t i = 0; i < state->wanted_count; i++) job->form.only_names |= 1u << state->wanted[i].name;
+    job->form.has_parameters = true;
+    for (size_t i = 0; i < state->wanted_count; i++)
+        job->form.only_names |= (uint64_t)1 << api_name_find(state->schema, state->wanted[i].name);
 }
 
 /* The header that a reply with bytes in it needs. */

@@ -75,7 +75,7 @@ void api_oip_answer_statistics(api_request *request) {
         if (request->operation && request->operation != api_operations[i]) continue;
         if (!first) api_text_add(&text, ",");
         first = false;
-        add_statistics(&text, api_operations[i]->name, &request->service->statistics[i]);
+        add_statistics(&text, api_operations[i]->schema.name, &request->service->statistics[i]);
     }
     api_text_add(&text, "]}\n");
     api_answer(request, text.start, text.length);

@@ -226,11 +226,10 @@ static bool add_tensor(api_body *body, json_t *root, const entry *e, api_error *
     return false;
 }
 
-/* Options of the query, then of the header, then the tensors in its order. */
+/* Options of the header, then the tensors in its order. */
 static bool fill(api_body *body, json_t *root, const json_t *header, const entry *entries, size_t count,
                  api_error *error) {
     const json_t *texts = json_object_get(header, metadata);
-    if (body->query && !api_option_add_query(body, root, body->query, error)) return false;
     if (texts && !add_metadata(body, root, texts, error)) return false;
     for (size_t i = 0; i < count; i++)
         if (!add_tensor(body, root, &entries[i], error)) return false;

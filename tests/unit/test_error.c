@@ -175,6 +175,26 @@ static void test_distances_of_names(void) {
     CHECK(!api_is_near("", longer) && !api_is_near(longest, longer), "long names are far");
 }
 
+static void test_sizes_as_texts(void) {
+    static const struct {
+        size_t bytes;
+        const char *text;
+    } rows[] = {
+        {0, "0 bytes"},
+        {1023, "1023 bytes"},
+        {1024, "1.0 KiB (1,024 bytes)"},
+        {50331648, "48.0 MiB (50,331,648 bytes)"},
+        {(1 << 20) - 1, "1.0 MiB (1,048,575 bytes)"},
+        {(size_t)3 << 39, "1.5 TiB (1,649,267,441,664 bytes)"},
+        {SIZE_MAX - 1, "16.0 EiB (18,446,744,073,709,551,614 bytes)"},
+        {SIZE_MAX, "more than 16 EiB (2^64 bytes)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[API_SIZE_TEXT];
+        CHECK(strcmp(api_size_text(text, rows[i].bytes), rows[i].text) == 0, "%zu: %s", rows[i].bytes, text);
+    }
+}
+
 int main(int argc, char **argv) {
     const check_test tests[] = {
         CHECK_TEST(test_every_row_is_whole),
@@ -186,6 +206,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_details_stay_utf8),
         CHECK_TEST(test_failed_allocations),
         CHECK_TEST(test_distances_of_names),
+        CHECK_TEST(test_sizes_as_texts),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
