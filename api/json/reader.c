@@ -226,10 +226,10 @@ api_reader *api_reader_new(api_memory *memory, uint64_t expected_bytes) {
     return reader;
 }
 
-/* A row of numbers that can be read the quick way may begin at p. */
+/* A row that can be read the quick way may begin. */
 static bool is_row(const api_reader *reader) {
     return reader->mode == API_TO_TENSOR && (reader->next == API_AT_VALUE || reader->next == API_AT_VALUE_OR_END) &&
-           reader->tensor->type == API_ELEMENT_NUMBER && reader->level == reader->tensor->rank &&
+           reader->tensor->type != API_ELEMENT_NONE && reader->level == reader->tensor->rank &&
            reader->tensor->fault.code == API_NO_ERROR;
 }
 

@@ -168,8 +168,8 @@ static bool append(api_reader *reader, api_decimal decimal, float x) {
     const bool is_float = value->stored == API_F32;
     if (is_float ? isinf(x) : isinf(decimal.value)) {
         reader->counts[reader->level - 1]--;
-        tensor_fault(reader, API_OUT_OF_RANGE, reader->level - 1, true, "expected a number within %s, got a larger one",
-                     is_float ? "float32 (\"dtype\": \"float64\" holds more)" : "float64");
+        tensor_fault(reader, API_OUT_OF_RANGE, reader->level - 1, true, "expected a number within %s",
+                     is_float ? "float32, got a larger one; try \"dtype\": \"float64\"" : "float64, got a larger one");
         return false;
     }
     if (is_float) {
@@ -228,30 +228,59 @@ static inline bool store_double(api_value *value, size_t index, api_short number
     return true;
 }
 
+/* Numbers of one digit, as masks and token numbers have them. Leaves the last one of the row. */
+static inline const uint8_t *read_single_digits(const uint8_t *p, const uint8_t *end, const api_value *value,
+                                                size_t *count, size_t limit) {
+    for (; end - p >= API_SCAN_ROOM && *count < limit && *p - (unsigned)'0' <= 9 && p[1] == ','; ++*count) {
+        const int digit = *p - '0';
+        if (value->stored == API_F32)
+            ((float *)value->data)[*count] = (float)digit;
+        else
+            ((double *)value->data)[*count] = digit;
+        p += p[2] == ' ' ? 3 : 2;
+    }
+    return p;
+}
+
+/* true or false at p, as element `index`. Without a branch on which it is. Returns its end, p if it is neither. */
+static inline const uint8_t *read_boolean(const uint8_t *p, api_value *value, size_t index) {
+    const uint64_t word = api_load_eight(p), is_true = (uint32_t)word == 0x65757274; /* "true" */
+    const uint64_t is_false = (word & 0xFFFFFFFFFF) == 0x65736C6166;                 /* "false" */
+    ((uint8_t *)value->data)[index] = (uint8_t)is_true;
+    return p + 4 * is_true + 5 * is_false;
+}
+
 /* api_tensor_row for a storage that the compiler knows. The count runs ahead of the value's own and the row's, which
  * are set before anything else looks at them. */
 __attribute__((always_inline)) static inline const uint8_t *read_row(api_reader *reader, const uint8_t *p,
-                                                                     const uint8_t *end, bool is_float) {
+                                                                     const uint8_t *end, api_dtype stored) {
     api_value *const value = reader->tensor;
     size_t *const row = &reader->counts[reader->level - 1];
-    size_t count = value->count, limit = value->capacity / (is_float ? sizeof(float) : sizeof(double));
+    size_t count = value->count, limit = value->capacity / api_dtype_size(stored);
     if (reader->known[reader->level - 1] && value->shape[reader->level - 1] - *row < limit - count)
         limit = count + value->shape[reader->level - 1] - *row;
+    if (stored != API_BOOL) {
+        const uint8_t *const begin = p;
+        p = read_single_digits(p, end, value, &count, limit);
+        if (p > begin) reader->next = API_AT_VALUE;
+    }
     for (;;) {
         api_short number;
         if (*p == ' ') p++;
         if (p < end && *p <= ' ') p = skip_blanks(reader, p, end);
         if (end - p < API_SCAN_ROOM || count == limit) break;
-        const uint8_t *const after = api_scan(p, &number);
-        if (!after) break;
+        const uint8_t *const after = stored == API_BOOL ? read_boolean(p, value, count) : api_scan(p, &number);
+        if (!after || after == p) break;
         p = after;
         reader->next = API_AFTER_VALUE;
-        if (is_float ? store_float(value, count, number) : store_double(value, count, number)) {
+        if (stored == API_BOOL ||
+            (stored == API_F32 ? store_float(value, count, number) : store_double(value, count, number))) {
             count++;
         } else {
             *row += count - value->count + 1;
             value->count = count;
-            if (!append(reader, api_short_to_decimal(number), is_float ? api_short_to_float(number) : 0)) return p;
+            if (!append(reader, api_short_to_decimal(number), stored == API_F32 ? api_short_to_float(number) : 0))
+                return p;
             count++;
         }
         if (*p != ',') {
@@ -268,5 +297,9 @@ __attribute__((always_inline)) static inline const uint8_t *read_row(api_reader 
 
 const uint8_t *api_tensor_row(api_reader *reader, const uint8_t *p, const uint8_t *end) {
     if (!make_room(reader)) return p;
-    return reader->tensor->stored == API_F32 ? read_row(reader, p, end, true) : read_row(reader, p, end, false);
+    switch (reader->tensor->stored) {
+    case API_F32: return read_row(reader, p, end, API_F32);
+    case API_F64: return read_row(reader, p, end, API_F64);
+    default: return read_row(reader, p, end, API_BOOL);
+    }
 }

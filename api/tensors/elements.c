@@ -280,11 +280,37 @@ void *api_value_reals(api_value *value, attn_dtype compute, api_dtype declared, 
 
 /* ---- masks ------------------------------------------------------------------------------------------------------ */
 
-/* The first element that is neither 0 nor 1, all others made bytes; count: there is none. */
+/* A block of elements that are all exactly 0 or 1 as bytes. false: one is not, or the type is a rare one. */
+static bool make_mask_block(api_dtype stored, const void *in, uint8_t *out) {
+    bool all = true;
+    if (stored == API_BOOL) {
+        const uint8_t *const x = in;
+        for (size_t i = 0; i < BLOCK; i++) all &= (out[i] = x[i]) <= 1;
+    } else if (stored == API_F32) {
+        const float *const x = in;
+        for (size_t i = 0; i < BLOCK; i++) all &= (x[i] == 0) | (out[i] = x[i] == 1);
+    } else if (stored == API_F64) {
+        const double *const x = in;
+        for (size_t i = 0; i < BLOCK; i++) all &= (x[i] == 0) | (out[i] = x[i] == 1);
+    }
+    return all && (stored == API_BOOL || stored == API_F32 || stored == API_F64);
+}
+
+/* The first element that is neither 0 nor 1, all before it made bytes; count: there is none. */
 static size_t make_mask(api_value *value, size_t count, api_dtype declared, double *number) {
     walk w = walk_of(value, declared);
     uint8_t *const mask = value->data;
+    const bool exact = !w.rounded && value->residual_count == 0 && value->inexact == SIZE_MAX;
     for (size_t i = 0; i < count; i++) {
+        _Alignas(64) uint8_t in[BLOCK * sizeof(double)], out[BLOCK];
+        if (exact && i % BLOCK == 0 && count - i >= BLOCK) {
+            memcpy(in, mask + i * w.stored->size, BLOCK * w.stored->size);
+            if (make_mask_block(value->stored, in, out)) {
+                memcpy(mask + i, out, BLOCK);
+                i += BLOCK - 1;
+                continue;
+            }
+        }
         const api_decimal decimal = element(&w, i);
         const bool inexact = decimal.residual != 0 || (i == value->inexact && declared == API_DTYPE_NONE);
         *number = decimal.value;

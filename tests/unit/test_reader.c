@@ -65,6 +65,8 @@ static char *describe(reading *r, size_t *length) {
         fprintf(out, " fault %d %s %s %zu\n", v->fault.code, v->fault.pointer, v->fault.detail, v->fault.place.element);
         if (v->type == API_ELEMENT_BYTES) {
             fwrite(v->data ? v->data : "", 1, v->count, out);
+        } else if (v->type == API_ELEMENT_BOOLEAN) {
+            fwrite(v->data, 1, v->count, out);
         } else if (v->type == API_ELEMENT_NUMBER && !v->fault.code) {
             api_error error = {0};
             bool finite = true;
@@ -479,9 +481,17 @@ static void test_cuts_change_nothing(void) {
         check_cuts(documents[i], strlen(documents[i]), 60);
 }
 
+/* An element of a row: numbers, numbers of one digit, or booleans; some of them of another kind than the rest. */
+static size_t put_element(char *text, int kind) {
+    if (check_random_below(400) == 0) kind = (int)check_random_below(3);
+    if (kind == 1) return (size_t)sprintf(text, "%d", (int)check_random_below(check_random_below(20) ? 2 : 12));
+    if (kind == 2) return (size_t)sprintf(text, check_random_below(2) ? "true" : "false");
+    return (size_t)sprintf(text, "%.*g", (int)check_random_below(22), check_random_normal());
+}
+
 /* Documents of random rows, long enough for the quick way, some of them broken by one byte. */
 static void test_cuts_of_random_documents(void) {
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 90; round++) {
         static const char *const heads[] = {"{\"q\":[", "{\"dtype\":\"float32\",\"q\":[",
                                             "{\"dtype\":\"float64\",\"q\":["};
         char *text = malloc(40000);
@@ -490,13 +500,15 @@ static void test_cuts_of_random_documents(void) {
         const size_t columns = 1 + check_random_below(40);
         for (size_t i = 0; i < 12; i++) {
             n += (size_t)sprintf(text + n, i ? ", [" : "[");
-            for (size_t j = 0; j < columns; j++)
-                n += (size_t)sprintf(text + n, "%s%.*g", j ? check_random_below(9) ? ", " : " ,\n " : "",
-                                     (int)check_random_below(22), check_random_normal());
+            for (size_t j = 0; j < columns; j++) {
+                const char *const commas[] = {",", ", ", " ,\n "};
+                if (j) n += (size_t)sprintf(text + n, "%s", commas[check_random_below(9) ? round & 1 : 2]);
+                n += put_element(text + n, round / 3 % 3);
+            }
             n += (size_t)sprintf(text + n, "]");
         }
         n += (size_t)sprintf(text + n, "]}");
-        if (round % 2) text[check_random_below(n)] = "]}{[,:\"0e.- \nx"[check_random_below(14)];
+        if (round % 4 > 1) text[check_random_below(n)] = "]}{[,:\"0e.- \nx"[check_random_below(14)];
         check_cuts(text, n, 6);
         free(text);
     }
