@@ -287,7 +287,7 @@ struct MHD_Daemon *srv_http_start(srv_server *server) {
     double longest = settings->idle_timeout > settings->body_timeout ? settings->idle_timeout : settings->body_timeout;
     struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)settings->io_threads, NULL},
                                     {MHD_OPTION_END, 0, NULL}};
-    if (settings->io_threads < 2) pool[0].option = MHD_OPTION_END; /* the library takes no pool of one */
+    if (settings->io_threads < 2) pool[0].option = MHD_OPTION_END; /* the library refuses a pool of one */
     return MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, server,
         MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL, MHD_OPTION_LISTEN_SOCKET, server->listener,

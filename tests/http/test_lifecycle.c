@@ -1,4 +1,4 @@
-/* test_lifecycle.c: starting, the command line, `call`, `health`, and stopping. */
+/* test_lifecycle.c: start, command line, `call`, `health`, stop. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -19,12 +19,12 @@
 
 #define SMALL "{\"q\":[[0]],\"k\":[[0]],\"v\":[[1]]}"
 
-/* The log is written by a thread of its own: waits for the word, a second if need be. */
+/* A thread of its own writes the log: waits up to a second for the word. */
 static void expect_logged(const daemon_process *daemon, const char *word) {
     for (const double end = now() + patient(1);; sleep_seconds(0.01)) {
         char *log = daemon_log(daemon);
         const bool found = strstr(log, word) != NULL, late = now() > end;
-        if (late) CHECK(found, "the log does not speak of %s: %.500s", word, log);
+        if (late) CHECK(found, "%s is not in the log: %.500s", word, log);
         free(log);
         if (found || late) return;
     }
@@ -172,7 +172,7 @@ static void test_help_and_version(void) {
     command_result help = command_run((const char *const[]){"--help", NULL}, "", 0);
     CHECK(help.status == 0 && !*help.errors, "--help: %d %s", help.status, help.errors);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        CHECK(strstr(help.output, words[i]), "--help does not speak of %s", words[i]);
+        CHECK(strstr(help.output, words[i]), "%s is not in --help", words[i]);
     command_free(&help);
     command_result version = command_run((const char *const[]){"--version", NULL}, "", 0);
     char *number = file_read("VERSION", NULL);
@@ -214,8 +214,8 @@ static void test_call(void) {
     }
 }
 
-/* The same bytes come by socket and by call. */
-static void test_call_gives_the_bytes_of_the_service(void) {
+/* The service and `call` give the same numbers. */
+static void test_call_gives_the_numbers_of_the_service(void) {
     static const char body[] = "{\"q\":[[0.1,2],[3,0.7]],\"k\":[[1,2],[0.3,4]],\"v\":[[1,0.9],[0.2,1]],\"trace\":true}";
     http_reply reply = http_post("/attention", body);
     command_result result = command_run((const char *const[]){"call", "attention", NULL}, body, strlen(body));
@@ -327,21 +327,21 @@ static void test_health_finds_the_daemon(void) {
     }
 }
 
-static void test_an_idle_daemon_is_gone_at_once(void) {
+static void test_an_idle_daemon_stops_at_once(void) {
     static const int signals[] = {SIGTERM, SIGINT};
     for (size_t i = 0; i < 2; i++) {
         daemon_process daemon;
         wire_link wire;
         double seconds;
         CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
-        CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect"); /* an idle connection must not hold it up */
+        CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect"); /* an idle connection must not delay the stop */
         wire_print(&wire, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
         http_reply reply = wire_reply(&wire, 5, false);
         CHECK(reply.status == 200, "status %d", reply.status);
         http_free(&reply);
         const int status = daemon_stop(&daemon, signals[i], &seconds);
         CHECK(status == 0, "signal %d: exit status %d", signals[i], status);
-        CHECK(seconds < patient(2), "signal %d: gone after %g s", signals[i], seconds);
+        CHECK(seconds < patient(2), "signal %d: stopped after %g s", signals[i], seconds);
         wire_close(&wire);
     }
 }
@@ -366,7 +366,7 @@ static void test_a_drain_answers_what_is_in_flight(void) {
     sleep_seconds(0.3);
     kill(daemon.pid, SIGTERM);
     sleep_seconds(0.1);
-    size_t answered = 0; /* at about the signal: those could not know of it */
+    size_t answered = 0; /* at the time of the signal: these cannot say Connection: close */
     bool early[POSTS];
     for (size_t i = 0; i < POSTS; i++) {
         char byte;
@@ -426,7 +426,7 @@ static void test_the_drain_time_out(void) {
     expect_problem(&reply, 503, "shutting_down", NULL, "cancelled by the drain");
     http_free(&reply);
     CHECK(daemon_stop(&daemon, 0, &seconds) == 0, "exit status");
-    CHECK(seconds < patient(5), "gone %g s later", seconds);
+    CHECK(seconds < patient(5), "stopped %g s later", seconds);
     wire_close(&wire);
     text_free(&text);
 }
@@ -468,10 +468,10 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_a_port_that_is_taken_exits_1),
         CHECK_TEST(test_help_and_version),
         CHECK_TEST(test_call),
-        CHECK_TEST(test_call_gives_the_bytes_of_the_service),
+        CHECK_TEST(test_call_gives_the_numbers_of_the_service),
         CHECK_TEST(test_health),
         CHECK_TEST(test_health_finds_the_daemon),
-        CHECK_TEST(test_an_idle_daemon_is_gone_at_once),
+        CHECK_TEST(test_an_idle_daemon_stops_at_once),
         CHECK_TEST(test_a_drain_answers_what_is_in_flight),
         CHECK_TEST(test_unready_during_the_drain_delay),
         CHECK_TEST(test_the_drain_time_out),
