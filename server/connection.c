@@ -97,7 +97,7 @@ bool srv_exchange_begin(srv_connection *connection, const char *path) {
     const bool is_idle = connection->phase == SRV_IDLE;
     if (is_idle) {
         connection->phase = SRV_HEAD;
-        connection->exchange.under_v2 = api_under_v2(path);
+        connection->exchange.protocol = api_protocol_of(path);
         activate(connection, srv_now());
     }
     pthread_mutex_unlock(&connection->lock);
@@ -114,7 +114,7 @@ bool srv_exchange_enter(srv_connection *connection, srv_phase phase) {
 }
 
 const api_response *srv_exchange_fail(srv_exchange *x, const char *code, const char *detail, srv_reason reason) {
-    api_fail_static(&x->own, x->own_body, code, detail, 0, x->under_v2);
+    api_fail_static(&x->own, x->own_body, x->protocol, code, detail, 0);
     x->code = code;
     x->rejected = reason;
     return &x->own;
@@ -205,7 +205,7 @@ void srv_connection_give_up(srv_connection *connection, const char *code, const 
     srv_exchange *x = &connection->exchange;
     api_response reply;
     char body[1024], head[512];
-    api_fail_static(&reply, body, code, detail, 0, x->under_v2);
+    api_fail_static(&reply, body, x->protocol, code, detail, 0);
     const int n = snprintf(
         head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
         reply.status, MHD_get_reason_phrase_for((unsigned)reply.status), reply.content_type, reply.length);

@@ -41,8 +41,8 @@ typedef struct srv_exchange {
     char *query;        /* of the target, malloc'd; NULL: none, */
     bool query_is_lost; /* ... or out of memory */
     uint64_t bytes_in, bytes_out, past_limit;
-    int status; /* of the reply that was queued; 0: none yet */
-    bool under_v2;
+    int status;                                /* of the reply that was queued; 0: none yet */
+    const api_protocol *protocol;              /* of the path; NULL: not known yet */
     bool active;                               /* begun and not ended; under the lock */
     bool has_body;                             /* the head announces one */
     bool expects_continue;                     /* the client waits for 100 */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api_lists.h"
 #include "commands.h"
 #include "service.h"
 

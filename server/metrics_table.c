@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api_lists.h"
 #include "container.h"
 #include "log.h"
 #include "process.h"

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../api.h"
+
 void api_text_init(api_short_text *text, char *buffer, size_t capacity) {
     *text = (api_short_text){.start = buffer, .capacity = capacity};
 }
@@ -44,10 +46,25 @@ static size_t utf8_length(const unsigned char *s) {
     return length;
 }
 
+/* Bytes at the start of the string that stand for themselves in JSON. */
+static size_t plain_length(const char *string) {
+    size_t length = 0;
+    while (string[length] >= ' ' && string[length] < 0x7f && string[length] != '"' && string[length] != '\\') length++;
+    return length;
+}
+
 void api_text_add_string(api_short_text *text, const char *string) {
     if (!add_bytes(text, "\"", 1, 1)) return;
     while (*string) {
         char escaped[8];
+        const size_t plain = plain_length(string), room = text->capacity - text->length - 1;
+        if (plain > 0) {
+            if (!add_bytes(text, string, plain < room ? plain : room, 1)) break;
+            text->full = plain > room;
+            if (text->full) break;
+            string += plain;
+            continue;
+        }
         const unsigned char c = (unsigned char)*string;
         size_t length = utf8_length((const unsigned char *)string), wide = length;
         if (length == 0) {
@@ -66,6 +83,13 @@ void api_text_add_string(api_short_text *text, const char *string) {
         string += length;
     }
     text->start[text->length++] = '"'; /* its place was kept free */
+}
+
+size_t api_json_string(char *text, size_t capacity, const char *string) {
+    api_short_text out;
+    api_text_init(&out, text, capacity);
+    api_text_add_string(&out, string);
+    return out.full ? 0 : out.length;
 }
 
 void api_text_make_utf8(char *string) {

@@ -5,8 +5,6 @@
 #include "../base/text.h"
 #include "../fields/option_text.h"
 #include "operation.h"
-#include "reply_round.h"
-#include "reply_writer.h"
 
 /* ---- what the reply holds --------------------------------------------------------------------------------------- */
 
@@ -18,21 +16,31 @@ static size_t count_of(api_shape shape) {
     return count;
 }
 
+/* Bytes that an output needs, while it is computed and after. */
+static size_t bytes_of(const api_job *job, const api_output *output) {
+    return api_times_sizes(output->count, api_reply_element(job->form.dtype, output->dtype));
+}
+
 /* false: no memory */
 static bool list_outputs(api_job *job) {
     const api_form *form = &job->form;
-    job->outputs = api_small(form->memory, (size_t)__builtin_popcountll(form->names) * sizeof *job->outputs);
-    if (!job->outputs) {
+    api_reply *reply = &job->reply;
+    reply->spelling = job->options.format;
+    reply->compute = form->dtype;
+    reply->memory = form->memory;
+    reply->error = form->error;
+    reply->outputs = api_small(form->memory, (size_t)__builtin_popcountll(form->names) * sizeof *reply->outputs);
+    if (!reply->outputs) {
         api_error_memory(form->error, form->memory);
         return false;
     }
     const api_name_row *row;
     for (size_t i = 0; (row = api_name_at(form->schema, i)); i++) {
         if (!(form->names >> i & 1)) continue;
-        api_output *o = &job->outputs[job->output_count++];
-        *o = (api_output){.name = row->name, .shape = row->shape(job->state)};
+        api_output *o = &reply->outputs[reply->output_count++];
+        *o = (api_output){.name = row->name, .shape = row->shape(job->state), .dtype = job->options.reply_dtype};
         o->count = count_of(o->shape);
-        job->result_bytes = api_add_sizes(job->result_bytes, api_times_sizes(o->count, api_reply_element(job)));
+        job->result_bytes = api_add_sizes(job->result_bytes, bytes_of(job, o));
     }
     return true;
 }
@@ -49,8 +57,8 @@ static void set_results(api_job *job, void *(*data_of)(const api_job *job, size_
 }
 
 /* Any pointer says that a result is wanted. */
-static void *wanted(const api_job *job, size_t index) { return (void *)&job->outputs[index]; }
-static void *data_of(const api_job *job, size_t index) { return job->outputs[index].data; }
+static void *wanted(const api_job *job, size_t index) { return (void *)&job->reply.outputs[index]; }
+static void *data_of(const api_job *job, size_t index) { return job->reply.outputs[index].data; }
 
 /* ---- preparing -------------------------------------------------------------------------------------------------- */
 
@@ -70,7 +78,7 @@ static void say_never_fits(api_job *job, const char *what, size_t needed, api_pl
 static bool can_ever_fit(api_job *job, const attn_engine *engine) {
     const api_memory *memory = job->form.memory;
     const size_t limit = memory->budget && memory->budget->limit ? memory->budget->limit : SIZE_MAX / 4;
-    const size_t reply = api_add_sizes(job->result_bytes, api_reply_bound(job));
+    const size_t reply = api_add_sizes(job->result_bytes, api_reply_bound(&job->reply));
     if (api_add_sizes(memory->held, reply) > limit) {
         const size_t names = api_field_find(job->form.schema, "return");
         say_never_fits(job, "reply", reply, job->form.slots[names].place, "/return");
@@ -136,11 +144,11 @@ static void *get(api_memory *memory, size_t size) {
 
 bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *cancel) {
     api_memory *memory = job->form.memory;
-    const size_t size = api_reply_element(job);
     bool enough = true;
-    for (size_t i = 0; enough && i < job->output_count; i++) {
-        job->outputs[i].data = get(memory, job->outputs[i].count * size);
-        enough = job->outputs[i].data != NULL;
+    for (size_t i = 0; enough && i < job->reply.output_count; i++) {
+        api_output *o = &job->reply.outputs[i];
+        o->data = get(memory, bytes_of(job, o));
+        enough = o->data != NULL;
     }
     void *scratch = enough ? get(memory, job->workspace) : NULL;
     if (!scratch) {

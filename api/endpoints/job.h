@@ -5,23 +5,12 @@
 #include "../fields/field_tensor.h"
 #include "../fields/options.h"
 
-/* A tensor of the reply. */
-typedef struct api_output {
-    const char *name;
-    api_shape shape;
-    size_t count; /* SIZE_MAX: more than fits */
-    void *data;   /* row-major, of the compute type; before it is written rounded to options.reply_dtype in place */
-} api_output;
-
 typedef struct api_job {
     const struct api_operation *operation; /* operation.h */
     api_form form;
-    const struct api_reply_format *reply; /* how the outputs will be written */
-    void *reply_state;                    /* the reply format's own */
+    api_reply reply; /* format, state and cancel are the caller's to set before api_job_prepare */
     api_options options;
-    void *state;         /* the operation's */
-    api_output *outputs; /* what the reply holds, in its order */
-    size_t output_count;
+    void *state; /* the operation's */
     size_t result_bytes, workspace;
 } api_job;
 

@@ -15,6 +15,8 @@ const api_schema *const api_schemas[] = {
         NULL,
 };
 
+_Static_assert(sizeof api_operations / sizeof *api_operations <= API_MOST_OPERATIONS + 1, "statistics for each");
+
 size_t api_operation_index(const api_operation *operation) {
     size_t index = 0;
     while (api_operations[index] && api_operations[index] != operation) index++;

@@ -9,14 +9,6 @@ enum { DEEPEST = 4 }; /* nested arrays of any tensor of the contract: (batch, he
 /* what `data` of a tensor without elements points to */
 static _Alignas(64) double no_elements[8];
 
-const char *api_shape_text(char text[API_SHAPE_TEXT], size_t rank, const size_t *shape) {
-    size_t length = (size_t)snprintf(text, API_SHAPE_TEXT, "[");
-    for (size_t i = 0; i < rank; i++)
-        length += (size_t)snprintf(text + length, API_SHAPE_TEXT - length, "%s%zu", i ? ", " : "", shape[i]);
-    snprintf(text + length, API_SHAPE_TEXT - length, "]");
-    return text;
-}
-
 void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element, bool breaks, api_code code,
                       const char *detail, ...) {
     char pointer[256];

@@ -29,18 +29,4 @@ __attribute__((format(printf, 6, 7))) void api_tensor_fault(api_form *form, cons
 /* not_finite at the first element of a tensor of reals that is not finite; nothing if all are */
 void api_tensor_require_finite(api_form *form, const api_tensor *tensor);
 
-/* "[2, 3]" */
-#define API_SHAPE_TEXT 200
-const char *api_shape_text(char text[API_SHAPE_TEXT], size_t rank, const size_t *shape);
-
-/* a * b and a + b, SIZE_MAX if they do not fit */
-static inline size_t api_times_sizes(size_t a, size_t b) {
-    size_t product;
-    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
-}
-static inline size_t api_add_sizes(size_t a, size_t b) {
-    size_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
-}
-
 #endif

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "../json/reader.h"
+#include "../tensors/shape.h"
 
 /* The kinds of value that a field takes, as bits; a field may take several. */
 enum {
@@ -31,11 +32,6 @@ enum {
     API_REQUIRED = 1 << 0,
     API_CLOSES_KEYS = 1 << 1, /* keys that it closes may hold NaN and infinities */
 };
-
-/* A shape of up to four axes, outermost first. */
-typedef struct api_shape {
-    size_t rank, axes[4];
-} api_shape;
 
 struct api_form;
 typedef unsigned api_field; /* the number of a field in its schema */

@@ -8,7 +8,7 @@
 #ifndef API_OPTION_TEXT_H
 #define API_OPTION_TEXT_H
 
-#include "../endpoints/body.h"
+#include "../formats/body.h"
 #include "form.h"
 
 /* Adds field `name` with the value of `text` (zero-ended UTF-8) to `root`, which has no slots yet. A field that is

@@ -19,7 +19,7 @@ static void set_format(api_form *form, api_field field, void *state) {
     static const char *const formats[] = {"nested", "flat", "base64"};
     api_options *options = state;
     size_t choice;
-    if (api_form_choice(form, field, formats, 3, &choice)) options->format = (api_format)choice;
+    if (api_form_choice(form, field, formats, 3, &choice)) options->format = (api_spelling)choice;
 }
 
 static void add_name(api_form *form, api_field field, const char *string, size_t index) {

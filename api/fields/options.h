@@ -2,12 +2,11 @@
 #ifndef API_OPTIONS_H
 #define API_OPTIONS_H
 
+#include "../formats/reply.h"
 #include "form.h"
 
-typedef enum api_format { API_NESTED, API_FLAT, API_BASE64 } api_format;
-
 typedef struct api_options {
-    api_format format;
+    api_spelling format;
     api_dtype reply_dtype; /* F64, F32, F16 or BF16 */
 } api_options;
 

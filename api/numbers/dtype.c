@@ -1,6 +1,7 @@
 #include "dtype.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "half.h"
@@ -170,4 +171,12 @@ api_dtype api_dtype_of_datatype(const char *datatype) {
     while (--dtype > API_DTYPE_NONE && strcmp(datatype, api_dtypes[dtype].datatype) != 0) {
     }
     return dtype;
+}
+
+const char *api_dtype_list(char text[API_DTYPE_LIST], bool datatypes) {
+    size_t length = 0;
+    for (api_dtype dtype = API_DTYPE_NONE + 1; dtype < API_DTYPE_COUNT && length < API_DTYPE_LIST; dtype++)
+        length += (size_t)snprintf(text + length, API_DTYPE_LIST - length, "%s%s", length ? ", " : "",
+                                   datatypes ? api_dtypes[dtype].datatype : api_dtypes[dtype].name);
+    return text;
 }

@@ -52,6 +52,9 @@ extern const api_dtype_row api_dtypes[API_DTYPE_COUNT];
 
 api_dtype api_dtype_of_name(const char *name);         /* API_DTYPE_NONE: unknown */
 api_dtype api_dtype_of_datatype(const char *datatype); /* likewise */
+/* Writes all names, or all datatypes: "F64, F32, ...". Returns text. */
+enum { API_DTYPE_LIST = 128 };
+const char *api_dtype_list(char text[API_DTYPE_LIST], bool datatypes);
 static inline size_t api_dtype_size(api_dtype dtype) { return api_dtypes[dtype].size; }
 static inline const char *api_dtype_name(api_dtype dtype) { return api_dtypes[dtype].name; }
 

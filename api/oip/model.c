@@ -1,21 +1,20 @@
+#include "model.h"
+
+#include <stdio.h>
 #include <string.h>
 
-#include "oip.h"
-
-static const struct {
-    const char *name;
-    api_dtype dtype;
-} rows[] = {{"FP32", API_F32},  {"FP64", API_F64},  {"FP16", API_F16}, {"BF16", API_BF16},
-            {"BOOL", API_BOOL}, {"INT32", API_I32}, {"INT64", API_I64}};
-
-const char *api_oip_datatype_name(api_dtype dtype) {
-    size_t i = 0;
-    while (rows[i].dtype != dtype) i++;
-    return rows[i].name;
+const api_operation *api_oip_model(const char *name, size_t length) {
+    for (size_t i = 0; api_operations[i]; i++)
+        if (strlen(api_operations[i]->schema.name) == length &&
+            strncmp(api_operations[i]->schema.name, name, length) == 0)
+            return api_operations[i];
+    return NULL;
 }
 
-api_dtype api_oip_datatype(const char *name) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0) return rows[i].dtype;
-    return API_DTYPE_NONE;
+const char *api_oip_model_list(char text[API_OIP_MODELS_TEXT]) {
+    size_t length = 0;
+    for (size_t i = 0; api_operations[i] && length < API_OIP_MODELS_TEXT; i++)
+        length += (size_t)snprintf(text + length, API_OIP_MODELS_TEXT - length, "%s%s", i ? ", " : "",
+                                   api_operations[i]->schema.name);
+    return text;
 }

@@ -6,7 +6,7 @@
 
 #include "../../api/base/memory.h"
 #include "../../api/base/text.h"
-#include "../../api/problem.h"
+#include "../../api/http/problem_details.h"
 #include "../support/check.h"
 
 #include <jansson.h>
@@ -25,7 +25,7 @@ static void test_every_row_makes_a_document(void) {
     for (int code = API_NO_ERROR + 1; code < API_CODE_COUNT; code++) {
         api_response response;
         char body[1024];
-        api_fail_static(&response, body, api_codes[code].code, "a \"detail\" with\na line", 7, false);
+        api_fail_static(&response, body, NULL, api_codes[code].code, "a \"detail\" with\na line", 7);
         json_t *document = json_loadb(response.body, response.length, JSON_REJECT_DUPLICATES, NULL);
         CHECK_FATAL(document, "%s: not JSON: %.*s", api_codes[code].code, (int)response.length, response.body);
         CHECK(response.status == api_codes[code].status, "%s: status %d", api_codes[code].code, response.status);
@@ -49,7 +49,7 @@ static void test_a_document_is_cut_to_its_room(void) {
     for (size_t i = 0; i < sizeof detail; i++) detail[i] = i % 2 ? '\x01' : '"';
     detail[sizeof detail - 1] = '\0';
     api_response response;
-    api_fail_static(&response, body, "bad_request", detail, 0, false);
+    api_fail_static(&response, body, NULL, "bad_request", detail, 0);
     json_t *document = json_loadb(response.body, response.length, 0, NULL);
     CHECK(document && response.length <= sizeof body, "length %zu: %.*s", response.length, (int)response.length,
           response.body);
@@ -115,7 +115,7 @@ static void test_details_stay_utf8(void) {
     api_error_set(&e, API_WRONG_TYPE, place(0, 0, 0), "/x", "%s", long_text);
     char body[8192];
     api_response response;
-    api_problem_response(&e, &response, body, sizeof body, false);
+    api_problem_response(&e, NULL, &response, body, sizeof body);
     json_t *document = json_loadb(response.body, response.length, 0, NULL);
     CHECK(document, "%.*s", (int)response.length, response.body);
     json_decref(document);

@@ -344,7 +344,7 @@ static void test_broken_headers(void) {
         {"{'q':{'dtype':'F32','shape':[true],'data_offsets':[0,8]}}", 422, "wrong_type", "/q"},
         {"{'q':{'dtype':'F32','shape':['1'],'data_offsets':[0,8]}}", 422, "wrong_type", "/q"},
         {"{'q':{'dtype':'F32','shape':[[1,2]],'data_offsets':[0,8]}}", 422, "wrong_type", "/q"},
-        {"{'q':{'dtype':'F32','shape':[-1,2],'data_offsets':[0,8]}}", 422, "out_of_range", "/q"},
+        {"{'q':{'dtype':'F32','shape':[-1,2],'data_offsets':[0,8]}}", 422, "out_of_range", "/q/0"},
         {"{'q':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 422, "out_of_range", "/q"},
         {"{'q':{'dtype':'F32','shape':[0,4294967296,4294967296],'data_offsets':[0,0]}}", 422, "out_of_range", "/q"},
         {"{'q':{'dtype':'F32','shape':[1,1,1,1,1,1,1,1,2],'data_offsets':[0,8]}}", 422, "shape_mismatch", "/q"},

@@ -4,7 +4,7 @@
 #ifndef API_CODING_H
 #define API_CODING_H
 
-#include "base/memory.h"
+#include "../base/memory.h"
 
 typedef enum api_coding { API_IDENTITY, API_GZIP, API_DEFLATE, API_ZSTD, API_CODING_COUNT } api_coding;
 extern const char *const api_coding_names[API_CODING_COUNT];

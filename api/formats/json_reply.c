@@ -1,12 +1,8 @@
-/* reply_json.c: a reply as one JSON object. */
-#include "../endpoints/reply_writer.h"
+/* A reply as one JSON object. */
+#include "json_reply.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "../numbers/decimal.h"
-#include "reply.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "base64 tensors are little-endian");
 
@@ -15,7 +11,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "base64 tensors are li
 enum { FLOAT_TEXT = 19, DOUBLE_TEXT = 25 };
 enum {
     SLICE = 16384,             /* numbers that one thread formats at a time */
-    NAME_TEXT = 32,            /* "present_k": and a comma, longest name */
+    NAME_TEXT = 8,             /* quotes, colon and comma of a name */
     SHAPE_TEXT = 128,          /* {"shape":[...4 axes...],"dtype":"F32","base64":" and what closes it */
     TAIL = API_DECIMAL_MAX + 8 /* formatting scratches past the end of a number */
 };
@@ -23,17 +19,21 @@ enum {
 /* A tensor as nested arrays. An axis of length 0 ends the shape: what is inside it is not seen in the text. */
 typedef struct nested {
     api_dtype dtype;
+    size_t size; /* of a number */
+    size_t (*write)(char text[API_DECIMAL_MAX], const void *number);
     const void *data;
     size_t rank, row, rows; /* numbers in a row, rows in all */
     size_t span[4];         /* numbers (rows where row is 0) that one array of each level holds */
     size_t slot;            /* bytes that a slice needs at most */
     char *text;
+    const atomic_bool *cancel;
 } nested;
 
 static size_t number_text(api_dtype dtype) { return dtype == API_F64 ? DOUBLE_TEXT : FLOAT_TEXT; }
 
-static nested nested_of(const api_output *o, api_shape shape, api_dtype dtype) {
-    nested t = {.dtype = dtype, .data = o->data, .rows = 1};
+static nested nested_of(const api_output *o, api_shape shape) {
+    const api_dtype_row *row = &api_dtypes[o->dtype];
+    nested t = {.dtype = o->dtype, .size = row->size, .write = row->text, .data = o->data, .rows = 1};
     while (t.rank < shape.rank) {
         t.row = shape.axes[t.rank++];
         if (t.row == 0) break;
@@ -58,25 +58,8 @@ static char *brackets(const nested *t, size_t place, char bracket, char *text) {
     return text;
 }
 
-static size_t half_number(const nested *t, size_t i, char *text) {
-    const uint16_t bits = ((const uint16_t *)t->data)[i];
-    if (t->dtype == API_F16) return (bits & 0x7C00) == 0x7C00 ? 0 : api_decimal_from_f16(text, bits);
-    return (bits & 0x7F80) == 0x7F80 ? 0 : api_decimal_from_bf16(text, bits);
-}
-
-/* 0: not finite */
-static size_t finite_number(const nested *t, size_t i, char *text) {
-    if (t->dtype == API_F32) {
-        const float x = ((const float *)t->data)[i];
-        return isfinite(x) ? api_decimal_from_float(text, x) : 0;
-    }
-    if (t->dtype != API_F64) return half_number(t, i, text);
-    const double x = ((const double *)t->data)[i];
-    return isfinite(x) ? api_decimal_from_double(text, x) : 0;
-}
-
 static char *number(const nested *t, size_t i, char *text) {
-    const size_t length = finite_number(t, i, text);
+    const size_t length = t->write(text, (const char *)t->data + i * t->size);
     if (length) return text + length;
     memcpy(text, "null", 4); /* -infinity, the only one that the contract lets into a reply */
     return text + 4;
@@ -107,12 +90,15 @@ static char *write_empty_rows(const nested *t, char *text) {
     return text;
 }
 
+static bool is_cancelled(const nested *t) { return t->cancel && atomic_load_explicit(t->cancel, memory_order_relaxed); }
+
 static void write_slice(void *argument, size_t slice, size_t pool_slot) {
     (void)pool_slot;
     const nested *t = argument;
     const size_t first = slice * SLICE, count = t->rows * t->row;
     char *start = t->text + slice * t->slot, *text = start + sizeof(size_t);
-    const size_t length = (size_t)(write_numbers(t, first, count - first < SLICE ? count : first + SLICE, text) - text);
+    const size_t last = is_cancelled(t) ? first : count - first < SLICE ? count : first + SLICE;
+    const size_t length = (size_t)(write_numbers(t, first, last, text) - text);
     memcpy(start, &length, sizeof length);
 }
 
@@ -161,70 +147,77 @@ static char *write_base64(const unsigned char *bytes, size_t length, char *text)
 
 /* ---- the object ------------------------------------------------------------------------------------------------- */
 
-static api_shape text_shape(const api_job *job, const api_output *o) {
-    return job->options.format == API_FLAT ? (api_shape){1, {o->count}} : o->shape;
+static api_shape flat_shape(const api_output *o) { return (api_shape){1, {o->count}}; }
+
+static api_shape text_shape(const api_reply *reply, const api_output *o) {
+    return reply->spelling == API_FLAT ? flat_shape(o) : o->shape;
 }
 
-static size_t output_bound(const api_job *job, const api_output *o) {
-    const api_dtype dtype = job->options.reply_dtype;
-    const size_t fixed = NAME_TEXT + SHAPE_TEXT + TAIL;
+/* bytes of an output of so many numbers, besides what is `fixed` */
+static size_t numbers_bound(const api_output *o, const nested *t, size_t fixed) {
+    if (o->count <= SLICE) return api_add_sizes(nested_bound(t, o->count, t->rows), fixed);
+    return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(t)), fixed);
+}
+
+static size_t output_bound(const api_reply *reply, const api_output *o) {
+    const size_t fixed = strlen(o->name) + NAME_TEXT + SHAPE_TEXT + TAIL;
     if (o->count == SIZE_MAX) return SIZE_MAX;
-    if (job->options.format == API_BASE64)
-        return api_add_sizes(api_times_sizes(api_times_sizes(o->count, api_dtype_size(dtype)) / 3 + 1, 4), fixed);
-    const nested t = nested_of(o, text_shape(job, o), dtype);
-    if (o->count <= SLICE) return api_add_sizes(nested_bound(&t, o->count, t.rows), fixed);
-    return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(&t)), fixed);
+    if (reply->spelling == API_BASE64)
+        return api_add_sizes(api_times_sizes(api_times_sizes(o->count, api_dtype_size(o->dtype)) / 3 + 1, 4), fixed);
+    const nested t = nested_of(o, text_shape(reply, o));
+    return numbers_bound(o, &t, fixed);
 }
 
-static size_t json_bound(const api_job *job) {
+static size_t json_bound(const api_reply *reply) {
     size_t bound = 4;
-    for (size_t i = 0; i < job->output_count; i++) bound = api_add_sizes(bound, output_bound(job, &job->outputs[i]));
+    for (size_t i = 0; i < reply->output_count; i++)
+        bound = api_add_sizes(bound, output_bound(reply, &reply->outputs[i]));
     return bound;
 }
 
-static char *write_output(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
-    const api_dtype dtype = job->options.reply_dtype;
+static char *write_output(const api_reply *reply, const api_output *o, attn_pool *pool, char *text) {
     text += sprintf(text, "\"%s\":", o->name);
-    if (job->options.format != API_NESTED) {
+    if (reply->spelling != API_NESTED) {
         char shape[API_SHAPE_TEXT];
         text += sprintf(text, "{\"shape\":%s,", api_shape_text(shape, o->shape.rank, o->shape.axes));
     }
-    if (job->options.format == API_BASE64) {
-        text += sprintf(text, "\"dtype\":\"%s\",\"base64\":\"", api_dtype_name(dtype));
-        text = write_base64(o->data, o->count * api_dtype_size(dtype), text);
+    if (reply->spelling == API_BASE64) {
+        text += sprintf(text, "\"dtype\":\"%s\",\"base64\":\"", api_dtype_name(o->dtype));
+        text = write_base64(o->data, o->count * api_dtype_size(o->dtype), text);
         *text++ = '"';
     } else {
-        if (job->options.format == API_FLAT) text += sprintf(text, "\"data\":");
-        nested t = nested_of(o, text_shape(job, o), dtype);
+        if (reply->spelling == API_FLAT) text += sprintf(text, "\"data\":");
+        nested t = nested_of(o, text_shape(reply, o));
+        t.cancel = reply->cancel;
         text = write_nested(&t, pool, text);
     }
-    if (job->options.format != API_NESTED) *text++ = '}';
+    if (reply->spelling != API_NESTED) *text++ = '}';
     return text;
 }
 
-static char *write_json(const api_job *job, attn_pool *pool, char *text) {
+static char *write_json(const api_reply *reply, attn_pool *pool, char *text) {
     *text++ = '{';
-    for (size_t i = 0; i < job->output_count; i++) {
+    for (size_t i = 0; i < reply->output_count; i++) {
         if (i > 0) *text++ = ',';
-        text = write_output(job, &job->outputs[i], pool, text);
+        text = write_output(reply, &reply->outputs[i], pool, text);
     }
     *text++ = '}';
     *text++ = '\n';
     return text;
 }
 
-const api_reply_format api_json_reply = {"application/json", json_bound, write_json};
+const api_reply_format api_json_reply = {"application/json", 0, json_bound, write_json};
 
 /* ---- the numbers alone ------------------------------------------------------------------------------------------ */
 
-size_t api_json_flat_bound(const api_job *job, const api_output *o) {
+size_t api_json_flat_bound(const api_output *o) {
     if (o->count == SIZE_MAX) return SIZE_MAX;
-    const nested t = nested_of(o, (api_shape){1, {o->count}}, job->options.reply_dtype);
-    if (o->count <= SLICE) return api_add_sizes(nested_bound(&t, o->count, t.rows), TAIL);
-    return api_add_sizes(api_times_sizes(o->count / SLICE + 1, slice_slot(&t)), TAIL);
+    const nested t = nested_of(o, flat_shape(o));
+    return numbers_bound(o, &t, TAIL);
 }
 
-char *api_json_flat_write(const api_job *job, const api_output *o, attn_pool *pool, char *text) {
-    nested t = nested_of(o, (api_shape){1, {o->count}}, job->options.reply_dtype);
+char *api_json_flat_write(const api_output *o, attn_pool *pool, const atomic_bool *cancel, char *text) {
+    nested t = nested_of(o, flat_shape(o));
+    t.cancel = cancel;
     return write_nested(&t, pool, text);
 }

@@ -1,5 +1,6 @@
-/* body_json.c: a body that is one JSON text, which the reader reads by itself. */
-#include "../endpoints/body.h"
+/* A body that is one JSON text. */
+#include "body.h"
+#include "reply.h"
 
 static bool open_reader(api_body *body) {
     body->reader = api_reader_new(body->memory, body->expected);
@@ -10,4 +11,4 @@ static void push(api_body *body, const void *bytes, size_t length) { api_reader_
 
 static json_t *finish(api_body *body, api_error *error) { return api_reader_finish(body->reader, error); }
 
-const api_body_format api_json_body = {"json", open_reader, push, finish};
+const api_body_format api_json_body = {"json", "application/json", &api_json_reply, open_reader, push, finish};

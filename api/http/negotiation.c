@@ -18,9 +18,11 @@ static span trim(span s) {
     return s;
 }
 
-static bool is(span s, const char *word) {
-    return s.length == strlen(word) && strncasecmp(s.start, word, s.length) == 0;
-}
+static bool equals(span a, span b) { return a.length == b.length && strncasecmp(a.start, b.start, a.length) == 0; }
+
+static bool is(span s, const char *word) { return equals(s, (span){word, strlen(word)}); }
+
+static const span any = {"*", 1};
 
 /* Cuts what stands before the first `separator` outside of quotes off *rest. */
 static span next(span *rest, char separator) {
@@ -38,19 +40,26 @@ static span next(span *rest, char separator) {
     return trim(piece);
 }
 
-bool api_reads_type(const char *content_type) {
-    if (!content_type) return true;
-    span rest = {content_type, strlen(content_type)};
-    const span type = next(&rest, ';');
-    if (type.length == 0 && rest.length == 0) return true;
-    if (is(type, "application/json") || is(type, "application/x-www-form-urlencoded")) return true;
-    return type.length > 17 && strncasecmp(type.start, "application/", 12) == 0 &&
-           strncasecmp(type.start + type.length - 5, "+json", 5) == 0 && !memchr(type.start, ',', type.length);
+/* true for "application/vnd.api+json" if wanted is "application/json" */
+static bool has_suffix(span type, const char *wanted) {
+    const char *subtype = strchr(wanted, '/') + 1;
+    const size_t length = strlen(subtype), prefix = (size_t)(subtype - wanted);
+    return type.length > prefix + length + 1 && strncasecmp(type.start, wanted, prefix) == 0 &&
+           type.start[type.length - length - 1] == '+' &&
+           strncasecmp(type.start + type.length - length, subtype, length) == 0 &&
+           !memchr(type.start, ',', type.length);
 }
 
 bool api_is_type(const char *content_type, const char *wanted) {
     span rest = {content_type, content_type ? strlen(content_type) : 0};
-    return is(next(&rest, ';'), wanted);
+    const span type = next(&rest, ';');
+    return is(type, wanted) || has_suffix(type, wanted);
+}
+
+bool api_is_untyped(const char *content_type) {
+    span rest = {content_type, content_type ? strlen(content_type) : 0};
+    const span type = next(&rest, ';');
+    return (type.length == 0 && rest.length == 0) || is(type, "application/x-www-form-urlencoded");
 }
 
 /* API_CODING_COUNT: not one of ours. x-gzip is an old name of gzip (RFC 9110, section 8.4.1.3). */
@@ -85,23 +94,23 @@ static int thousandths(span value) {
 }
 
 /* How closely a media range matches: 3 type/subtype, 2 type/any, 1 anything, 0 not at all. */
-static int closeness(span range, const char *type, const char *subtype) {
-    span rest = range;
-    const span left = next(&rest, '/'), right = trim(rest);
-    if (is(left, "*")) return is(right, "*") ? 1 : 0;
-    if (!is(left, type)) return 0;
-    return is(right, "*") ? 2 : is(right, subtype) ? 3 : 0;
+static int closeness(span range, span type) {
+    const span left = next(&range, '/'), right = trim(range), wanted = next(&type, '/'), sub = trim(type);
+    if (equals(left, any)) return equals(right, any) ? 1 : 0;
+    if (!equals(left, wanted)) return 0;
+    return equals(right, any) ? 2 : equals(right, sub) ? 3 : 0;
 }
 
-api_acceptance api_acceptance_of(const char *accept, const char *type, const char *subtype) {
-    span rest = {accept, accept ? strlen(accept) : 0};
+api_acceptance api_acceptance_of(const char *accept, const char *type) {
+    span rest = {accept, accept ? strlen(accept) : 0}, parameters = {type, strlen(type)};
+    const span wanted = next(&parameters, ';');
     api_acceptance best = {0, 0};
-    bool any = false;
+    bool empty = true;
     while (rest.length) {
         span element = next(&rest, ',');
         if (element.length == 0) continue;
-        any = true;
-        const int close = closeness(next(&element, ';'), type, subtype);
+        empty = false;
+        const int close = closeness(next(&element, ';'), wanted);
         int quality = 1000;
         while (element.length) {
             span value = next(&element, ';');
@@ -111,11 +120,7 @@ api_acceptance api_acceptance_of(const char *accept, const char *type, const cha
         if (close > best.closeness || (close && close == best.closeness && quality > best.quality))
             best = (api_acceptance){quality, close};
     }
-    return any ? best : (api_acceptance){1000, 0};
-}
-
-bool api_accepts(const char *accept, const char *type, const char *subtype) {
-    return api_acceptance_of(accept, type, subtype).quality > 0;
+    return empty ? (api_acceptance){1000, 0} : best;
 }
 
 /* ---- Accept-Encoding -------------------------------------------------------------------------------------------- */

@@ -1,11 +1,19 @@
 /* Content codings of a request's body and of its reply. */
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "negotiation.h"
 #include "request.h"
 
 enum { LEAST_CODED = 256 }; /* bytes of a reply; what is shorter hardly shrinks */
+
+void api_coding_choose(api_request *request, const api_head *head) {
+    const char *accept_encoding = api_header_of(head, "accept-encoding");
+    request->varies = true;
+    if (request->protocol->choose_coding)
+        request->protocol->choose_coding(request, accept_encoding);
+    else
+        request->accepts = api_choose_coding(accept_encoding);
+    if (request->accepts.coding == API_IDENTITY && !request->accepts.plain)
+        api_refuse(request, API_NOT_ACCEPTABLE, "Accept-Encoding must admit one of %s, got %.200s", api_codings_read,
+                   accept_encoding);
+}
 
 static void hand_to_format(void *context, const void *bytes, size_t length) {
     api_body *body = context;
@@ -21,42 +29,27 @@ bool api_coding_begin(api_request *request) {
     return true;
 }
 
-/* The error replaces any other: what was decoded is of no use. */
-__attribute__((format(printf, 3, 4))) static void refuse(api_request *request, api_code code, const char *detail, ...) {
-    char text[sizeof request->error.detail];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
-    request->error = (api_error){0};
-    api_error_set(&request->error, code, API_PLACE_LAST, NULL, "%s", text);
-    request->refused = true;
-    api_request_drop_body(request);
-}
-
+/* What was decoded is of no use. */
 static void refuse_corrupt(api_request *request, const char *fault, const char *message) {
-    refuse(request, API_BAD_REQUEST, "expected one whole %s stream, as Content-Encoding says, got one that %s%s%s",
-           api_coding_names[request->coding], fault, message ? ": " : "", message ? message : "");
+    api_refuse(request, API_BAD_REQUEST, "Content-Encoding says %s: expected one whole stream, got one that %s%s%s",
+               api_coding_names[request->coding], fault, message ? ": " : "", message ? message : "");
+    api_drop_body(request);
 }
 
 bool api_coding_push(api_request *request, const void *bytes, size_t length) {
     api_decoder *decoder = request->decoder;
     switch (api_decoder_push(decoder, bytes, length)) {
-    case API_DECODED: break;
-    case API_DECODED_CORRUPT: refuse_corrupt(request, decoder->fault, decoder->message); break;
+    case API_DECODED: return true;
+    case API_DECODED_CORRUPT: refuse_corrupt(request, decoder->fault, decoder->message); return true;
     case API_DECODED_TOO_LONG:
-        refuse(request, API_BODY_TOO_LARGE,
-               "the body may have at most %zu bytes, got more out of its Content-Encoding %s",
-               request->service->max_body, api_coding_names[request->coding]);
-        return false;
-    case API_DECODED_NO_MEMORY:
-        if (request->memory.over_budget)
-            refuse(request, API_OVERLOADED, "the memory for requests in flight is full");
-        else
-            refuse(request, API_OUT_OF_MEMORY, "an allocation failed");
+        api_refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, its Content-Encoding %s has more",
+                   request->service->max_body, api_coding_names[request->coding]);
         break;
+    case API_DECODED_NO_MEMORY: api_refuse_for_memory(request); break;
     }
-    return true;
+    const bool more = request->error.code != API_BODY_TOO_LARGE;
+    api_drop_body(request);
+    return more;
 }
 
 bool api_coding_finish(api_request *request) {

@@ -6,22 +6,22 @@
 
 #include "coding.h"
 
-/* true for a Content-Type that is read as JSON: application/json and application/...+json with any parameters, curl's
- * default application/x-www-form-urlencoded, and none at all (NULL, or empty). */
-bool api_reads_type(const char *content_type);
-/* true for a Content-Type that is `wanted` ("type/subtype"), whatever its parameters are */
+/* true for a Content-Type that is `wanted` ("type/subtype") or ends in its suffix ("application/...+json"), whatever
+ * its parameters are */
 bool api_is_type(const char *content_type, const char *wanted);
+/* true for a Content-Type that tells nothing: none at all (NULL, or empty), and curl's default,
+ * application/x-www-form-urlencoded */
+bool api_is_untyped(const char *content_type);
 /* The one coding that a Content-Encoding names (NULL, empty, identity: none). false: several, or one not read. */
 bool api_content_coding(const char *content_encoding, api_coding *coding);
-/* What an Accept header says of a media type. */
+/* What an Accept header (NULL, empty: anything) says of a media type (RFC 9110, section 12.5.1): the most specific
+ * range that matches decides, and q=0 excludes. */
 typedef struct api_acceptance {
     int quality;   /* 0 to 1000; 0: left out */
     int closeness; /* of the range that decides: 3 the type itself, 2 type/any, 1 anything, 0 there is none */
 } api_acceptance;
-api_acceptance api_acceptance_of(const char *accept, const char *type, const char *subtype);
-/* true where an Accept header (NULL, empty: anything) admits the media type `type`/`subtype` (RFC 9110, section
- * 12.5.1): the most specific range that matches decides, and q=0 excludes. */
-bool api_accepts(const char *accept, const char *type, const char *subtype);
+/* type: "type/subtype", perhaps with parameters, which are not compared */
+api_acceptance api_acceptance_of(const char *accept, const char *type);
 
 /* What an Accept-Encoding header (NULL: any is as good as none) wants of a reply (RFC 9110, section 12.5.3). */
 typedef struct api_coding_choice {

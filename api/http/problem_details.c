@@ -1,9 +1,10 @@
-#include "problem.h"
+#include "problem_details.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "../base/text.h"
+#include "protocol.h"
 
 enum { CLOSING = 4 }; /* bytes that are kept free for what ends the document */
 enum { RETRY = 16 };  /* bytes at the end of the body's buffer that hold Retry-After */
@@ -17,8 +18,7 @@ static void add_cut(api_short_text *text, const char *member, const char *string
     text->full = false;
 }
 
-/* Writes the document, without a terminator; returns its length. */
-static size_t write_document(const api_error *error, char *body, size_t capacity, bool under_v2) {
+size_t api_problem_write(const api_error *error, const char *repeat, char *body, size_t capacity) {
     const api_code_info *info = &api_codes[error->code];
     api_short_text text;
     api_text_init(&text, body, capacity - CLOSING);
@@ -33,8 +33,12 @@ static size_t write_document(const api_error *error, char *body, size_t capacity
         api_text_add_string(&text, error->pointer);
     }
     const size_t room = text.capacity - text.length; /* for the detail, once or twice */
-    add_cut(&text, ",\"detail\":", error->detail, under_v2 ? room / 2 : 0);
-    if (under_v2) add_cut(&text, ",\"error\":", error->detail, 0);
+    add_cut(&text, ",\"detail\":", error->detail, repeat ? room / 2 : 0);
+    if (repeat) {
+        api_text_add(&text, ",");
+        api_text_add_string(&text, repeat);
+        add_cut(&text, ":", error->detail, 0);
+    }
     memcpy(body + text.length, "}\n", 2);
     return text.length + 2;
 }
@@ -61,21 +65,24 @@ static void decorate(api_response *response, api_code code, unsigned retry_after
     api_response_header(response, "Retry-After", retry);
 }
 
-void api_problem_response(const api_error *error, api_response *response, char *body, size_t capacity, bool under_v2) {
+void api_problem_response(const api_error *error, const api_protocol *protocol, api_response *response, char *text,
+                          size_t capacity) {
     const size_t room = capacity - RETRY;
+    const bool plain = !protocol || !protocol->write_error;
     *response = (api_response){.status = api_codes[error->code].status,
-                               .content_type = "application/problem+json",
-                               .body = body,
-                               .length = write_document(error, body, room, under_v2)};
-    decorate(response, error->code, error->retry_after, body + room, RETRY);
+                               .content_type = plain ? "application/problem+json" : protocol->error_type,
+                               .body = text,
+                               .length = plain ? api_problem_write(error, NULL, text, room)
+                                               : protocol->write_error(error, text, room)};
+    decorate(response, error->code, error->retry_after, text + room, RETRY);
 }
 
-void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail,
-                     unsigned retry_after, bool under_v2) {
+void api_fail_static(api_response *response, char body[1024], const api_protocol *protocol, const char *code,
+                     const char *detail, unsigned retry_after) {
     api_error error = {0};
     api_error_set(&error, api_code_of(code), API_PLACE_LAST, NULL, "%s", detail);
     error.retry_after = retry_after;
-    api_problem_response(&error, response, body, 1024, under_v2);
+    api_problem_response(&error, protocol, response, body, 1024);
 }
 
 const api_response *api_out_of_memory(void) {
