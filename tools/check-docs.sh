@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the documents against the program: the tables of settings, and each example.
+# Checks the documents: their line length, the tables of settings against the program, and each example:
 #   ```console   "$ command" (a trailing backslash, quotes and heredocs may span lines), then the output
 #   ```python    runs with python3 alone; a line "print(...)  # TEXT" prints TEXT
 # Numbers are compared to five decimals, because the last digits differ between CPUs. Port 8080 stands for the port of
@@ -102,6 +102,13 @@ examples() { # examples DOCUMENT LEAST-NUMBER
     fi
 }
 
+long_lines() { # long_lines DOCUMENT: prose wraps at 100 columns; tables, code and pictures need not
+    awk '/^```/ { code = !code } { print code || /^\|/ || /^    / || /^!/ ? "" : $0 }' "$1" |
+        LC_ALL=C.UTF-8 grep -nE '^.{101,}' | sed "s|^|check-docs: over 100 columns: $1:|" | grep . && bad=1
+    return 0
+}
+
+for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do long_lines "$document"; done
 contains docs/operating.md markdown
 contains docs/attentiond.1 man
 start_daemon
