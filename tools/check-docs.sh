@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the documents: their line length, the tables of settings against the program, and each example:
+# Checks the documents: line length, links, the tables of settings against the program, and each example:
 #   ```console   "$ command" (a trailing backslash, quotes and heredocs may span lines), then the output
 #   ```python    runs with python3 alone; a line "print(...)  # TEXT" prints TEXT
 # Numbers are compared to five decimals, because the last digits differ between CPUs. Port 8080 stands for the port of
@@ -108,7 +108,29 @@ long_lines() { # long_lines DOCUMENT: prose wraps at 100 columns; tables, code a
     return 0
 }
 
-for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do long_lines "$document"; done
+anchors() { # the anchors of a document's headings
+    sed -n 's/^##* //p' "$1" | tr 'A-Z ' 'a-z-' | sed 's/[^a-z0-9_-]//g'
+}
+
+links() { # links DOCUMENT: each file and heading that it links to exists
+    grep -oE '\]\([^)]*\)' "$1" | sed 's/^](//; s/)$//' | grep -v '^http' >"$work/links" || true
+    while IFS= read -r link; do
+        case $link in
+        '#'*) file=$1 ;;
+        *) file=$(dirname "$1")/${link%%#*} ;;
+        esac
+        case $link in *'#'*) anchor=${link#*#} ;; *) anchor= ;; esac
+        if [ ! -e "$file" ] || { [ -n "$anchor" ] && ! anchors "$file" | grep -qx -e "$anchor"; }; then
+            echo "check-docs: $1 links to $link, which is missing"
+            bad=1
+        fi
+    done <"$work/links"
+}
+
+for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
+    long_lines "$document"
+    links "$document"
+done
 contains docs/operating.md markdown
 contains docs/attentiond.1 man
 start_daemon
