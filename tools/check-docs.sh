@@ -128,7 +128,8 @@ links() { # links DOCUMENT: each file and heading that it links to exists
 }
 
 for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
-    case $document in docs/operating.md | docs/numerics.md) ;; *) long_lines "$document" ;; esac
+    case $document in docs/operating.md | docs/numerics.md) continue ;; esac
+    long_lines "$document"
     links "$document"
 done
 contains docs/operating.md markdown
