@@ -75,12 +75,13 @@ typedef struct small_head {
     const attn_results *results;
     size_t batch, head;
     rows_view q, k, v;
-    attn_span open[MOST_CELLS]; /* of each query */
+    attn_span reach;            /* the keys that some query may attend ... */
+    attn_span open[MOST_CELLS]; /* ... and those of each query */
 } small_head;
 
 static rows_view part_of(rows_view x, size_t first) { return (rows_view){x.data + first * x.row, x.row}; }
 
-static bool in_range(const small_head *h, size_t query, size_t queries, attn_span keys) {
+static inline bool in_range(const small_head *h, size_t query, size_t queries, attn_span keys) {
     const attn_problem *p = h->problem;
     const size_t n = keys.hi > keys.lo ? keys.hi - keys.lo : 0;
     return within(queries, p->d_k, part_of(h->q, query), 0, FACTOR_MOST) &&
@@ -94,14 +95,18 @@ static void scores(const small_head *h, real *s, real *max) {
     const real scale = (real)h->problem->scale, blocked = -(real)INFINITY;
     for (size_t i = 0; i < h->problem->n_q; i++, s += n) {
         const attn_span open = h->open[i];
+        const real *q = h->q.data + i * h->q.row;
         real most = blocked;
         for (size_t j = 0; j < n; j++) {
+            const real *k = h->k.data + j * h->k.row;
+            s[j] = blocked;
+            if (j < open.lo || j >= open.hi) continue;
             real sum = 0;
-            for (size_t c = 0; c < d && open.lo <= j && j < open.hi; c++) {
-                sum += h->q.data[i * h->q.row + c] * h->k.data[j * h->k.row + c];
+            for (size_t c = 0; c < d; c++) {
+                sum += q[c] * k[c];
                 KEEP_SCALAR(c);
             }
-            s[j] = open.lo <= j && j < open.hi ? sum * scale : blocked;
+            s[j] = sum * scale;
             most = s[j] > most ? s[j] : most;
         }
         max[i] = most;
@@ -115,10 +120,12 @@ static void scores(const small_head *h, real *s, real *max) {
 /* out (d_v) = sum of e v / sum, of a row of e; zeros where the sum is 0 */
 static inline void mix_row(const small_head *h, size_t query, const real *e, real sum, real *out) {
     const real by = sum > 0 ? sum : 1;
-    for (size_t c = 0; c < h->problem->d_v; c++) {
+    const attn_span open = h->open[query];
+    const rows_view v = h->v;
+    for (size_t c = 0, d = h->problem->d_v; c < d; c++) {
         real x = 0;
-        for (size_t j = h->open[query].lo; j < h->open[query].hi; j++) {
-            x += e[j] * h->v.data[j * h->v.row + c];
+        for (size_t j = open.lo; j < open.hi; j++) {
+            x += e[j] * v.data[j * v.row + c];
             KEEP_SCALAR(j);
         }
         out[c] = x / by;
@@ -162,11 +169,11 @@ static bool attend_head(const attn_kernel *kernel, small_head *h) {
     _Alignas(64) real e[MOST_CELLS];
     real max[MOST_CELLS], all;
     const real nothing = 0;
-    const bool fast = n_q == 0 || in_range(h, 0, n_q, attn_reach(p, h->batch));
+    const bool fast = in_range(h, 0, n_q, h->reach);
     scores(h, e, max);
     ATTN_T(attn_ops_of)(kernel)->exp_sum(1, n_q * n, e, 1, &nothing, &all);
     for (size_t i = 0; i < n_q; i++) {
-        if (fast || in_range(h, i, 1, h->open[i]))
+        if (__builtin_expect(fast, true) || in_range(h, i, 1, h->open[i]))
             finish_row(h, i, e + i * n, max[i]);
         else if (!wide_row(h, i))
             return false;
@@ -177,9 +184,14 @@ static bool attend_head(const attn_kernel *kernel, small_head *h) {
 bool ATTN_T(attn_small)(const attn_kernel *kernel, const attn_problem *problem, attn_features features,
                         const attn_results *results) {
     if (!fits(problem, features)) return false;
-    small_head h = {.problem = problem, .results = results};
+    small_head h; /* filled member by member: zeros for the whole of it would take a tenth of the time */
+    h.problem = problem;
+    h.results = results;
     for (h.batch = 0; h.batch < problem->batch; h.batch++) {
-        for (size_t i = 0; i < problem->n_q; i++) h.open[i] = attn_query_span(problem, h.batch, i);
+        const attn_span all = {0, problem->n_new};
+        h.reach = features == 0 ? all : attn_reach(problem, h.batch);
+        for (size_t i = 0; i < problem->n_q; i++)
+            h.open[i] = features == 0 ? all : attn_query_span(problem, h.batch, i);
         for (h.head = 0; h.head < problem->heads; h.head++)
             if (!attend_head(kernel, &h)) return false;
     }
