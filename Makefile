@@ -35,24 +35,26 @@ ALL_LDFLAGS = -pie -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS = -lmicrohttpd -ljansson -lz -lzstd $(BLAS) -lm
 
 # ---- objects ---------------------------------------------------------------------------------------------------------
-# core: sources that include real.h are compiled for float and for double; kernel rows belong to an architecture
+# core: sources that include ops.h or tile.h are compiled for float and for double; kernel rows belong to an architecture
 ROWS_x86_64 := avx2 avx512
 ROWS_aarch64 := neon
+# compares may be done though nobody looks at the result: without it the exponentials are not vectorised
+FLAGS_portable := -fno-trapping-math
 FLAGS_avx2 := -mavx2 -mfma
 FLAGS_avx512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma
 CORE_ALL := $(sort $(shell find core -name '*.c'))
 CORE_ROWS := $(foreach row,portable $(ROWS_$(ARCH)),$(filter %/kernels/$(row).c,$(CORE_ALL)))
 CORE_SRC := $(foreach file,$(CORE_ALL),$(if $(findstring /kernels/,$(file)),,$(file))) $(CORE_ROWS)
-CORE_TYPED := $(shell grep -lE 'include "([^"]*/)?real\.h"' $(CORE_SRC))
+CORE_TYPED := $(shell grep -lE 'include "([^"]*/)?(ops|tile)\.h"' $(CORE_SRC))
 CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(CORE_TYPED),$(CORE_SRC))) \
   $(foreach type,f32 f64,$(CORE_TYPED:%.c=$(B)/%_$(type).o))
 API_SRC := $(sort $(shell find api -name '*.c'))
 API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o
 SERVER_SRC := $(sort $(shell find server -name '*.c'))
 SERVER_OBJ := $(SERVER_SRC:%.c=$(B)/%.o)
-# gcc 12 hardly vectorises at -O2. For aarch64 it fails on careful.c (exact.c) at -O3, which need not be fast.
+# gcc 12 hardly vectorises at -O2. For aarch64 it fails on wide_range.c at -O3, which need not be fast.
 # KERNEL_FLAGS is for the rows alone, which compile slowly under a sanitizer.
-kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out %/careful.c %/exact.c,$<)),-O3) \
+kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out %/wide_range.c,$<)),-O3) \
   $(if $(findstring /kernels/,$<),$(KERNEL_FLAGS))
 COMPILE = $(Q)$(call say,CC    $@)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(kernel_flags) $(DEFINES) -c -o $@ $<
 LINK = $(Q)$(call say,LD    $@)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^

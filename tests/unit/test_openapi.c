@@ -214,7 +214,8 @@ static void examples_of(const char *path, size_t least) {
 static void test_examples_are_true(void) {
     examples_of("/attention", 4);
     examples_of("/mha", 1);
-    examples_of("/v2/models/{model}/infer", 1);
+    examples_of("/v2/models/attention/infer", 1);
+    examples_of("/v2/models/mha/infer", 1);
 }
 
 static void test_references_lead_somewhere(void) {

@@ -3,15 +3,18 @@
  * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with
  * its vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
  * and once for double. vec_max(a, b) must give b where one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
- * once, vec_round(x) is the nearest integer, and vec_scale(a, x) adds vec_round(x) to the exponent of a.
- * vec_mul_from(least, x, a, b) is a * b, but 0, without multiplying, where x < least. A row that can load and store
- * parts of a vector defines VEC_PARTS.
+ * once, and vec_fms(a, b, c) = a * b - c likewise; vec_scale(a, x) adds the integer in the low bits of x to the
+ * exponent of a. vec_mul_from(least, x, a, b) is a * b, but 0, without multiplying, where x < least. A row with an
+ * instruction for a * 2^n defines VEC_POWER, and vec_scale_from(least, x, a, n) in place of those two. One that can
+ * load and store parts of a vector defines VEC_PARTS.
  *
  * The micro-kernel holds TILE_ROWS x TILE_VECTORS accumulators in registers and, for each step of the depth, loads
  * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md tells what
  * other shapes gave. Keys are packed in panels of PANEL neighbours: packed[(j / PANEL * d + c) * PANEL + j % PANEL], so
  * that one panel is read from one end to the other.
  */
+#include "../compensated.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -131,11 +134,12 @@ static void scores(size_t rows, size_t lo, size_t hi, size_t d, const real *q, s
         }
 }
 
-/* Kahan's addition (CACM 8, 1965); it costs the FMA units nothing. */
-INLINE void add_compensated(vec x, real *sum, real *lost) {
-    const vec wanted = vec_sub(x, vec_load(lost)), before = vec_load(sum), after = vec_add(before, wanted);
-    vec_store(lost, vec_sub(vec_sub(after, before), wanted));
-    vec_store(sum, after);
+/* It costs the FMA units nothing. */
+INLINE void add_compensated(vec x, real *to, real *to_lost) {
+    vec sum = vec_load(to), lost = vec_load(to_lost);
+    ATTN_ADD_COMPENSATED(sum, lost, x);
+    vec_store(to_lost, lost);
+    vec_store(to, sum);
 }
 
 INLINE void mix_block(size_t rows, size_t vectors, size_t n, size_t d, const real *p, const real *v, size_t v_stride,
@@ -400,7 +404,7 @@ static void finish(size_t n, const real *o, const real *lost, real sum, real *ou
     for (; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
 }
 
-#include "softmax.h"
+#include "simd_exponentials.h"
 
 extern const ATTN_T(attn_ops) ROW;
 const ATTN_T(attn_ops) ROW = {
@@ -411,7 +415,7 @@ const ATTN_T(attn_ops) ROW = {
     .pack_keys = pack_keys,
     .scores = scores,
     .row_max = row_max,
-    .exp2_sum = exp2_sum,
+    .exp_sum = exp_sum,
     .mix = mix,
     .dots = dots,
     .load = load,
