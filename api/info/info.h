@@ -8,8 +8,8 @@
 
 /*      name, path, methods, type of the 200, whether Accept is ignored, exists, begin; finish is api_answer_NAME */
 #define API_INFO_LIST(ROW)                                                                  \
-    ROW(healthz, "/healthz", API_ALLOW_GET, API_TYPE_JSON, false, NULL, NULL)               \
-    ROW(readyz, "/readyz", API_ALLOW_GET, API_TYPE_JSON, false, NULL, NULL)                 \
+    ROW(healthz, "/healthz", API_ALLOW_GET, API_TYPE_JSON, true, NULL, NULL)                \
+    ROW(readyz, "/readyz", API_ALLOW_GET, API_TYPE_JSON, true, NULL, NULL)                  \
     ROW(version, "/version", API_ALLOW_GET, API_TYPE_JSON, false, NULL, NULL)               \
     ROW(metrics, "/metrics", API_ALLOW_GET, API_TYPE_METRICS, false, api_has_metrics, NULL) \
     ROW(openapi, "/openapi.json", API_ALLOW_GET, API_TYPE_JSON, false, NULL, NULL)
