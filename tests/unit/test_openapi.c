@@ -164,6 +164,25 @@ static void test_paths_and_methods_are_those_of_the_code(void) {
     }
 }
 
+/* The document has a route of the models with {model} or once for each of them. {extension} is what the service does
+ * not support of a protocol. */
+static void test_every_route_is_described(void) {
+    static const char parameter[] = "{model}";
+    const char *route, *operation;
+    bool computes;
+    for (size_t i = 0; (route = api_route_label(i, &computes)); i++) {
+        const char *at_model = strstr(route, parameter);
+        if (strcmp(route, "unmatched") == 0 || strstr(route, "{extension}") || AT(document, "paths", route)) continue;
+        CHECK(at_model != NULL, "%s is not in the document", route);
+        for (size_t j = 0; at_model && (operation = api_operation_label(j)); j++) {
+            char path[128];
+            snprintf(path, sizeof path, "%.*s%s%s", (int)(at_model - route), route, operation,
+                     at_model + sizeof parameter - 1);
+            CHECK(AT(document, "paths", path) != NULL, "%s is not in the document", path);
+        }
+    }
+}
+
 /* Equal as JSON, numbers within a few units in the last place of float32. */
 static bool alike(json_t *a, json_t *b) {
     if (json_is_number(a) && json_is_number(b)) {
@@ -262,6 +281,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_every_error_is_described),
         CHECK_TEST(test_fields_and_names_are_those_of_the_code),
         CHECK_TEST(test_paths_and_methods_are_those_of_the_code),
+        CHECK_TEST(test_every_route_is_described),
         CHECK_TEST(test_examples_are_true),
         CHECK_TEST(test_references_lead_somewhere),
         CHECK_TEST(test_it_is_served_as_it_stands),
