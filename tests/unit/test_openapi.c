@@ -1,5 +1,5 @@
-/* The OpenAPI document says what the code does: its codes, fields, names, paths and methods are those of the tables in
- * api/, and each example that it gives of a request has the reply that it gives beside it. */
+/* The OpenAPI document agrees with the code: codes, fields, names, paths and methods are those of the tables in api/,
+ * and each example request gets the example reply. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ extern const size_t api_openapi_json_length;
 static json_t *document;
 static api_service service;
 
-/* the value at a path of keys that end with NULL; borrowed; NULL where there is none */
+/* the value at a path of keys that end with NULL; borrowed; NULL if there is none */
 static json_t *at(json_t *value, const char *const *keys) {
     for (; value && *keys; keys++) value = json_object_get(value, *keys);
     return value;
@@ -40,7 +40,7 @@ static bool holds_integer(json_t *array, int number) {
     return false;
 }
 
-/* the response of components that shows an error of this code; NULL where none does */
+/* the response in components with an example of this error code; NULL if there is none */
 static json_t *example_of(const char *code) {
     const char *name;
     json_t *response;
@@ -99,7 +99,7 @@ static void test_fields_and_names_are_those_of_the_code(void) {
     names_of(&api_mha.schema, "MhaRequest", "MhaReply");
 }
 
-/* a path of the document with a name for its parameter, in static memory */
+/* a path of the document with its parameter filled in; static memory */
 static const char *filled(const char *path) {
     static char text[128];
     const char *model = strstr(path, "{model}");
