@@ -1,15 +1,27 @@
-/* The table of formats of bodies and replies. A new one is a file that defines its row, and its address here. */
+/* The table of formats of bodies and replies. A new one is a file that defines its row, and its name here. */
 #include "formats.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "http/negotiation.h"
-#include "safetensors/safetensors.h"
 
-/* The first reads what has no type. */
-static const api_body_format *const bodies[] = {&api_json_body, &api_safetensors_body};
-static const api_reply_format *const replies[] = {&api_json_reply, &api_safetensors_reply};
+#define BODY_LIST(ROW) ROW(json) ROW(safetensors) /* the first reads what has no type */
+#define REPLY_LIST(ROW) ROW(json) ROW(safetensors)
+
+#define ROW(name) extern const api_body_format api_##name##_body;
+BODY_LIST(ROW)
+#undef ROW
+#define ROW(name) extern const api_reply_format api_##name##_reply;
+REPLY_LIST(ROW)
+#undef ROW
+
+#define ROW(name) &api_##name##_body,
+static const api_body_format *const bodies[] = {BODY_LIST(ROW)};
+#undef ROW
+#define ROW(name) &api_##name##_reply,
+static const api_reply_format *const replies[] = {REPLY_LIST(ROW)};
+#undef ROW
 enum { BODIES = sizeof bodies / sizeof *bodies, REPLIES = sizeof replies / sizeof *replies };
 
 const api_body_format *api_body_format_at(size_t index) { return index < BODIES ? bodies[index] : NULL; }

@@ -4,7 +4,7 @@
 #include "infer.h"
 #include "model.h"
 
-typedef struct described { /* the members of an input */
+typedef struct described { /* the members of an input; NULL: absent, or null */
     json_t *name, *shape, *datatype, *data, *parameters;
 } described;
 
@@ -21,30 +21,32 @@ static void describe(api_oip_state *state, size_t index, json_t *json, described
                                                          : NULL;
         api_oip_point(pointer, "inputs", index, key, NULL);
         if (slot)
-            *slot = member;
+            *slot = json_is_null(member) ? NULL : member;
         else
             api_oip_fault(state, pointer, "an input has name, shape, datatype, data and parameters, got \"%.100s\"",
                           key);
     }
 }
 
-/* binary_data_size; any other parameter of an input is a fault */
 static void read_input_parameters(api_body *body, size_t index, json_t *json, api_oip_input *input) {
     api_oip_state *state = body->state;
     char pointer[256];
     const char *key;
     json_t *member;
     api_oip_point(pointer, "inputs", index, "parameters", NULL);
-    if (json && !json_is_object(json) && !json_is_null(json))
-        api_oip_fault(state, pointer, "the parameters of an input: expected an object");
+    if (json && !json_is_object(json)) api_oip_fault(state, pointer, "the parameters of an input: expected an object");
     json_object_foreach(json, key, member) {
         int64_t size = -1;
         api_error ignored = {0};
         api_oip_point(pointer, "inputs", index, "parameters", key);
+        if (api_oip_is_ignored(key)) continue;
         if (strncmp(key, "shared_memory", 13) == 0) {
-            api_oip_fault(state, pointer, "shared memory is not read: send the numbers as data, or after the JSON");
+            api_oip_fault(state, pointer,
+                          "shared memory is not supported: send the numbers as data, or after the JSON");
         } else if (strcmp(key, "binary_data_size") != 0) {
-            api_oip_fault(state, pointer, "an input knows the parameter binary_data_size, got \"%.100s\"", key);
+            api_oip_fault(state, pointer, "an input supports the parameter binary_data_size, got \"%.100s\"", key);
+        } else if (json_is_null(member)) {
+            continue;
         } else if (!api_oip_value(body, member) ||
                    !api_take_integer(api_oip_value(body, member), pointer, &size, &ignored) || size < 0) {
             api_oip_fault(state, pointer, "binary_data_size: expected a number of bytes from 0 to 2^53");
