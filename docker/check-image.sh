@@ -29,11 +29,17 @@ for label in title description source version revision created licenses base.nam
 done
 if docker run --rm --entrypoint /bin/sh "$image" -c true >/dev/null 2>&1; then fail "there is a shell"; fi
 
-# locked down: nothing writable, no capability, another user, no network, another port
-docker run -d --name "$name" --read-only --cap-drop ALL --security-opt no-new-privileges --user 12345 --network none \
-    -e ATTENTIOND_PORT=9000 "$image" >/dev/null
-await
-docker rm -f "$name" >/dev/null
+# locked down: nothing writable, no capability, another user, no network, another port; the health check follows the
+# port, even if only the command line of the daemon has it
+locked_down() { # locked_down [FLAGS-OF-DOCKER...] IMAGE [FLAGS...]
+    docker run -d --name "$name" --read-only --cap-drop ALL --security-opt no-new-privileges --user 12345 \
+        --network none "$@" >/dev/null
+    await
+    docker rm -f "$name" >/dev/null
+}
+locked_down -e ATTENTIOND_PORT=9000 "$image"
+locked_down "$image" --port 9000
+locked_down "$image" --port 0
 
 # CPU quota and memory limit are seen
 docker run -d --name "$name" --cpus 1.5 --memory 512m --network host -e ATTENTIOND_PORT="$port" "$image" >/dev/null

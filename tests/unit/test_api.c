@@ -272,6 +272,7 @@ static void test_json_strings(void) {
                 {"plain", "\"plain\""},
                 {"a\"b\\c", "\"a\\\"b\\\\c\""},
                 {"line\n\x7f", "\"line\\u000a\\u007f\""},
+                {"\xc2\x9b\xc2\xa0", "\"\\u009b\xc2\xa0\""},
                 {"\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\""},
                 {"a\xff\xc3z", "\"a??z\""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
