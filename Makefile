@@ -21,7 +21,7 @@ comma := ,
 B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 VENV := build/venv
 VERSION := $(shell cat VERSION)
-REVISION := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+REVISION := $(or $(REVISION),$(shell sh tools/revision.sh))
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
 Q := $(if $(V),,@)
 say = $(if $(V),,$(info $1))
