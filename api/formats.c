@@ -26,10 +26,18 @@ enum { BODIES = sizeof bodies / sizeof *bodies, REPLIES = sizeof replies / sizeo
 
 const api_body_format *api_body_format_at(size_t index) { return index < BODIES ? bodies[index] : NULL; }
 
-const api_body_format *api_body_format_of(const char *content_type) {
-    if (api_is_untyped(content_type)) return bodies[0];
+const api_body_format *api_body_format_of(const char *content_type, bool *is_vague) {
+    const bool is_untyped = api_is_untyped(content_type);
+    *is_vague = is_untyped || api_is_type(content_type, "application/octet-stream");
+    if (is_untyped) return bodies[0];
     for (size_t i = 0; i < BODIES; i++)
         if (api_is_type(content_type, bodies[i]->type)) return bodies[i];
+    return NULL;
+}
+
+const api_body_format *api_body_format_seen(const uint8_t *first, size_t count) {
+    for (size_t i = 0; i < BODIES && count >= API_BODY_FIRST; i++)
+        if (bodies[i]->recognizes && bodies[i]->recognizes(first)) return bodies[i];
     return NULL;
 }
 
@@ -47,6 +55,12 @@ const api_reply_format *api_reply_format_of(const char *accept, const api_body_f
         most = a;
     }
     return best;
+}
+
+bool api_reply_is_possible(const char *accept) {
+    for (size_t i = 0; i < BODIES; i++)
+        if (api_reply_format_of(accept, bodies[i])) return true;
+    return false;
 }
 
 /* Appends a media type without its parameters, as number `index` of `count` in a list. */

@@ -133,4 +133,4 @@ static json_t *finish(api_body *body, api_error *error) {
     return (json_t *)state->root;
 }
 
-const api_body_format api_oip_body = {"oip", NULL, NULL, open_body, push, finish};
+const api_body_format api_oip_body = {.name = "oip", .open = open_body, .push = push, .finish = finish};

@@ -314,5 +314,13 @@ static json_t *finish(api_body *body, api_error *error) {
     return root;
 }
 
-const api_body_format api_safetensors_body = {
-    "safetensors", "application/vnd.safetensors", &api_safetensors_reply, open_reader, push, finish};
+/* The length of a header is far below 2^56, so that its last byte is 0, which JSON text never has. */
+static bool recognizes(const uint8_t first[API_BODY_FIRST]) { return first[PREFIX - 1] == 0 && first[PREFIX] == '{'; }
+
+const api_body_format api_safetensors_body = {.name = "safetensors",
+                                              .type = "application/vnd.safetensors",
+                                              .reply = &api_safetensors_reply,
+                                              .open = open_reader,
+                                              .push = push,
+                                              .finish = finish,
+                                              .recognizes = recognizes};
