@@ -7,7 +7,7 @@
 
 /* ---- parameters ------------------------------------------------------------------------------------------------- */
 
-/* Microseconds; what is more than any wait is no limit. */
+/* Microseconds; what exceeds any wait means no limit. */
 static void read_timeout(api_body *body, const json_t *json) {
     api_oip_state *state = body->state;
     double timeout = -1;

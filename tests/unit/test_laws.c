@@ -240,7 +240,7 @@ static void lengths_cut(const attn_engine *engine, attn_dtype dtype) {
     cut = p;
     p.kv_lengths = (const int64_t[]){length, length};
     cut.n_new = (size_t)length;
-    check_same(engine, &p, &cut, "padding is no keys");
+    check_same(engine, &p, &cut, "padding is not keys");
     bag_empty(&owner);
 }
 static void test_lengths_cut_the_keys(void) { each(lengths_cut); }

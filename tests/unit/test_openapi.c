@@ -57,9 +57,9 @@ static void test_every_error_is_described(void) {
           json_array_size(AT(properties, "code", "enum")), API_CODE_COUNT - 1);
     for (int i = API_NO_ERROR + 1; i < API_CODE_COUNT; i++) {
         const api_code_info *info = &api_codes[i];
-        CHECK(holds(AT(properties, "code", "enum"), info->code), "%s is no code of Problem", info->code);
-        CHECK(holds(AT(properties, "title", "enum"), info->title), "%s is no title of Problem", info->title);
-        CHECK(holds_integer(AT(properties, "status", "enum"), info->status), "%d is no status", info->status);
+        CHECK(holds(AT(properties, "code", "enum"), info->code), "%s is not a code of Problem", info->code);
+        CHECK(holds(AT(properties, "title", "enum"), info->title), "%s is not a title of Problem", info->title);
+        CHECK(holds_integer(AT(properties, "status", "enum"), info->status), "%d is not a status of Problem", info->status);
         json_t *example = example_of(info->code);
         if (!CHECK(example != NULL, "no example of %s", info->code)) continue;
         const char *title = json_string_value(AT(example, "title")), *code = json_string_value(AT(example, "code"));
@@ -141,7 +141,7 @@ static void check_method(const char *path, json_t *item, const char *method, con
     api_request *request = ask(method, path, strcmp(method, "POST") == 0 ? "{}" : NULL, &response);
     char status[16];
     snprintf(status, sizeof status, "%d", response->status);
-    CHECK(AT(operation, "responses", status) != NULL, "%s %s: %s is no response of it", method, path, status);
+    CHECK(AT(operation, "responses", status) != NULL, "%s %s: %s is not one of its responses", method, path, status);
     api_request_free(request);
 }
 

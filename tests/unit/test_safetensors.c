@@ -311,7 +311,7 @@ static void test_scalars(void) {
                          &data, 57);
     expect_json(NULL, body, "{\"output\":[[2,3]]}\n");
     body.data[body.length - 1] = 2;
-    expect_fault("a byte that is no boolean", NULL, body, 422, "wrong_type", "/causal");
+    expect_fault("a byte that is not a boolean", NULL, body, 422, "wrong_type", "/causal");
     free(body.data);
 }
 
