@@ -219,7 +219,7 @@ static bool is_cancelled(api_request *request) {
     if (!atomic_load(&request->cancelled)) return false;
     switch (atomic_load(&request->cancel_reason)) {
     case API_CANCEL_TIMEOUT:
-        api_refuse(request, API_COMPUTE_TIMEOUT, "the calculation took longer than the service allows");
+        api_refuse(request, API_COMPUTE_TIMEOUT, "the request took longer than --compute-timeout");
         break;
     case API_CANCEL_SHUTDOWN:
         api_refuse(request, API_SHUTTING_DOWN, "the service is stopping; nothing was done");

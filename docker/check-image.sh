@@ -22,7 +22,7 @@ docker build --network host --build-arg VERSION="$(cat VERSION)" -t "$image" .
 size=$(docker image inspect -f '{{.Size}}' "$image")
 echo "image: $((size / 1000000)) MB"
 [ "$size" -lt 60000000 ] || fail "the image has grown past 60 MB"
-docker image inspect -f '{{.Config.User}}' "$image" | grep -Eq '^[1-9][0-9]*(:[0-9]+)?$' || fail "the user is no number"
+docker image inspect -f '{{.Config.User}}' "$image" | grep -Eq '^[1-9][0-9]*(:[0-9]+)?$' || fail "the user is not a number"
 for label in title description source version revision created licenses base.name; do
     docker image inspect -f '{{json .Config.Labels}}' "$image" | grep -q "\"org.opencontainers.image.$label\":" ||
         fail "no label $label"

@@ -157,7 +157,7 @@ static bool add_residual(api_reader *reader, int sign) {
     return true;
 }
 
-/* Notes a float that became 0 or 1 only by rounding: an inexact one is no mask. */
+/* Notes a float that became 0 or 1 only by rounding: an inexact one is not a mask. */
 static void note_inexact(api_value *value, size_t index, api_decimal decimal, float x) {
     if (value->inexact == SIZE_MAX && (decimal.value != (double)x || decimal.residual != 0)) value->inexact = index;
 }

@@ -17,7 +17,7 @@ api_value *api_reader_new_value(api_reader *reader, api_element_type type, size_
         api_tree_index(reader, index);
     } else {
         if (reader->depth > 0 && !api_reader_in_object(reader))
-            api_bound(reader, API_WRONG_TYPE, "more than %d numbers in lists that began with something else",
+            api_bound(reader, API_WRONG_TYPE, "more than %d numbers in lists that do not begin with a number",
                       API_MAX_VALUES);
         else
             api_bound(reader, API_OUT_OF_RANGE, "more than %d numbers and tensors", API_MAX_VALUES);

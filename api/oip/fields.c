@@ -7,7 +7,7 @@
 
 /* ---- parameters ------------------------------------------------------------------------------------------------- */
 
-/* Microseconds; what is more than any wait is no limit. */
+/* Microseconds; what exceeds any wait means no limit. */
 static void read_timeout(api_body *body, const json_t *json) {
     api_oip_state *state = body->state;
     double timeout = -1;
@@ -42,7 +42,7 @@ static bool read_reserved(api_body *body, const char *key, json_t *value) {
     } else if (strcmp(key, "sequence_id") == 0) {
         if (!is_zero(body, value))
             api_oip_fault(state, "/parameters/sequence_id",
-                          "the models keep no state between requests: expected no sequence_id, or 0");
+                          "sequence_id: expected 0 or none, because the models keep no state between requests");
     } else {
         return strcmp(key, "priority") == 0 || strcmp(key, "sequence_start") == 0 || strcmp(key, "sequence_end") == 0 ||
                strncmp(key, "triton_", 7) == 0;
@@ -72,7 +72,7 @@ static void read_parameters(api_body *body, json_t *json) {
     const char *key;
     json_t *value;
     if (!json_is_object(json) && !json_is_null(json))
-        api_oip_fault(state, "/parameters", "the parameters of the request: expected an object");
+        api_oip_fault(state, "/parameters", "parameters: expected an object");
     json_object_foreach(json, key, value) {
         if (state->fault.code) return;
         if (read_reserved(body, key, value)) continue;
@@ -122,7 +122,7 @@ static void read_member(api_body *body, const char *key, json_t *json) {
     } else {
         api_pointer_add(pointer, key);
         api_oip_fault(body->state, pointer,
-                      "a request has id, model_name, parameters, inputs and outputs, got \"%.100s\"", key);
+                      "unknown member \"%.100s\"; a request has id, model_name, parameters, inputs and outputs", key);
     }
 }
 

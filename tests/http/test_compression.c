@@ -30,7 +30,7 @@ static coded_body gzip_of(const void *bytes, size_t length) {
     return body;
 }
 
-/* The body of a reply with its coding (gzip or deflate) undone, ended by a NUL; NULL: it is not what it says. */
+/* The decoded body of a reply (gzip or deflate), ended by a NUL; NULL: it cannot be decoded. */
 static char *plain_of(const http_reply *reply, size_t room) {
     char *plain = calloc(1, room + 1), coding[512];
     z_stream stream = {.next_in = (Bytef *)reply->body, .avail_in = (uInt)reply->length};
@@ -98,7 +98,7 @@ static double cpu_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A megabyte that would be a gigabyte: decoding stops at the limit. */
+/* A megabyte that would decode to a gigabyte: decoding stops at the limit. */
 static void test_a_bomb(void) {
     static const char *const headers[] = {"Content-Encoding: gzip", NULL};
     const size_t part = 16 << 20, parts = 64;

@@ -255,8 +255,8 @@ static void test_a_body_over_the_limit(void) {
     free(body);
 }
 
-/* A request is counted after its reply was sent: waits until none but the scrape is under way. What stands before that
- * gauge in the text is older, so it is read again. */
+/* A request is counted after its reply was sent: waits until only the scrape is under way. Text before that gauge is
+ * older, so it is read again. */
 static http_reply settled_metrics(void) {
     bool settled = false;
     for (const double end = now() + patient(5); !settled && now() < end; sleep_seconds(0.02)) {
@@ -329,7 +329,7 @@ static void test_openapi(void) {
     for (size_t i = 0; i < ENDPOINTS; i++)
         CHECK(json_object_get(json_object_get(paths, endpoints[i].path), i < 2 ? "post" : "get"), "%s is not described",
               endpoints[i].path);
-    size_t own = 0; /* beside those of the Open Inference Protocol */
+    size_t own = 0; /* without those of the Open Inference Protocol */
     const char *path;
     json_t *item;
     json_object_foreach(paths, path, item) own += strncmp(path, "/v2", 3) != 0;

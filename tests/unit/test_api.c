@@ -1,4 +1,4 @@
-/* What is not in the document: methods, headers, bounds, cancellation, errors of the host, the trace. */
+/* Everything but the document: methods, headers, bounds, cancellation, errors of the host, the trace. */
 #include "../support/exchange.h"
 
 #include <stdlib.h>

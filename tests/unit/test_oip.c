@@ -1,4 +1,4 @@
-/* The Open Inference Protocol under /v2: what its clients rely on, and what a malformed request is told. */
+/* The Open Inference Protocol under /v2: what its clients rely on, and the errors of malformed requests. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static size_t answers; /* that are kept at the moment */
 typedef struct answer {
     api_request *request;
     const api_response *response;
-    json_t *json;      /* of the JSON part, NULL where it is none */
+    json_t *json;      /* of the JSON part; NULL if it is not JSON */
     const char *bytes; /* what follows it */
     size_t byte_count;
 } answer;
@@ -643,7 +643,7 @@ static void test_empty_tensors(void) {
     set_json(&b, IN(BINARY("q", "[0,3]", "FP32", "0"), BINARY("k", "[0,3]", "FP32", "0"),
                     BINARY("v", "[0,2]", "FP32", "0")));
     char length[24];
-    snprintf(length, sizeof length, "%zu", b.length); /* all of the body is JSON, and said to be */
+    snprintf(length, sizeof length, "%zu", b.length); /* the whole body is JSON, and the header says so */
     a = send_raw("POST", INFER, (exchange_headers){{"inference-header-content-length", length, NULL}}, b.data,
                  b.length);
     CHECK(a.response->status == 200, "%.*s", SHOWN(a));
@@ -802,7 +802,8 @@ static void test_compression_only_where_a_client_means_it(void) {
     }
 }
 
-/* ---- 16, 17: what is said of the models ------------------------------------------------------------------------- */
+/* ---- 16, 17: the documents about the models -------------------------------------------------------------------------
+ */
 
 static void test_metadata(void) {
     const exchange_headers none = {{NULL}};

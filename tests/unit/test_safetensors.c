@@ -121,10 +121,10 @@ static size_t fill(uint8_t *out, const char *dtype, size_t count) {
     return count * size;
 }
 
-enum { N = 70, D = 5 }; /* more numbers than are converted at a time, and no multiple of that */
+enum { N = 70, D = 5 }; /* more numbers than are converted at a time, and not a multiple of that */
 
-/* q, k, v of a dtype, a mask, lengths; in another order among the data than in the header, so that most stand at odd
- * places */
+/* q, k, v of a dtype, a mask, lengths; in another order in the data than in the header, so that most are at odd
+ * addresses */
 static void same_as_json(const char *dtype, const char *compute, const char *reply_dtype) {
     static uint8_t data[3 * N * D * 8 + N * N + 8 + 1];
     char header[1000], *json = malloc(100000);
@@ -288,7 +288,7 @@ static void expect_json(const char *query, bytes body, const char *wanted) {
     free(a.body.data);
 }
 
-/* what programs that write such files add, and empty pairs */
+/* metadata that libraries add, and empty pairs */
 static void test_what_counts_as_nothing(void) {
     bytes body = small_body("'__metadata__':{'format':'pt','causal':'null'},");
     expect_json("", body, "{\"output\":[[1.6604769,2.660477]]}\n");
@@ -296,7 +296,7 @@ static void test_what_counts_as_nothing(void) {
     free(body.data);
 }
 
-/* tensors without axes stand for numbers and booleans */
+/* tensors without axes are numbers and booleans */
 static void test_scalars(void) {
     struct {
         float numbers[10];
@@ -311,7 +311,7 @@ static void test_scalars(void) {
                          &data, 57);
     expect_json(NULL, body, "{\"output\":[[2,3]]}\n");
     body.data[body.length - 1] = 2;
-    expect_fault("a byte that is no boolean", NULL, body, 422, "wrong_type", "/causal");
+    expect_fault("a byte that is not a boolean", NULL, body, 422, "wrong_type", "/causal");
     free(body.data);
 }
 
