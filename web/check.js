@@ -150,11 +150,11 @@ function show(request, got, want, bound, tried) {
   const row = (name, value, note, data) => el('tr', {}, el('th', { scope: 'row', text: name }), el('td', { text: value, dataset: data ?? {} }), el('td', { text: note }));
   parts.verdict.textContent = right ? t(bound ? 'verdictWithin' : 'verdictClose') : fits ? t('verdictMistake', { mistake: t(`mistake_${best.key}`) }) : t('verdictUnknown');
   parts.verdict.className = right ? 'verdict good' : 'verdict bad';
-  parts.figures.replaceChildren(el('table', { className: 'plain' }, el('tbody', {},
+  parts.figures.replaceChildren(el('table', { className: 'data' }, el('tbody', {},
     row(t('largestError'), full(error), t('atPlace', { place: place(want.shape, at), got: full(got.data[at]), want: full(want.data[at]) }), { derived: String(error), what: 'error' }),
     row(t('inUlp', { type: state.type }), short(ulps, 2), t('atPlace', { place: place(want.shape, ulpAt), got: full(got.data[ulpAt]), want: full(want.data[ulpAt]) }), { derived: String(ulps), what: 'ulp' }),
-    bound ? row(t('ofBound'), short(share, 4), `${t('outsideBound', { n: outside, all: want.data.length })} (${place(want.shape, shareAt)})`, { derived: String(share), what: 'bound' }) : row(t('ofBound'), '–', t('noBound')))));
-  parts.ranking.replaceChildren(el('table', { className: 'plain' }, el('caption', { text: t('rankingOf') }),
+    bound ? row(t('ofBound'), `${short(share, share < 1 ? 4 : 1)} ×`, `${t('outsideBound', { n: outside, all: want.data.length })} (${place(want.shape, shareAt)})`, { derived: String(share), what: 'bound' }) : row(t('ofBound'), '–', t('noBound')))));
+  parts.ranking.replaceChildren(el('table', { className: 'data' }, el('caption', { text: t('rankingOf') }),
     el('thead', {}, el('tr', {}, el('th', { scope: 'col', text: t('mistake') }), el('th', { scope: 'col', text: t('distance') }))),
     el('tbody', {}, [{ key: 'none', error }, ...ranked].sort((a, b) => a.error - b.error).slice(0, 8).map((m) => el('tr', { className: m.key === 'none' ? 'strong' : fits && m.key === best.key ? 'fits' : '' },
       el('th', { scope: 'row', text: t(`mistake_${m.key}`) }), el('td', { text: short(m.error, 4), dataset: { mistake: m.key, derived: String(m.error) } }))))));
@@ -200,7 +200,7 @@ async function demo(key) {
     output = made ? { shape: shaped.output.shape, data: Float32Array.from(made.output) } : shaped.output;
   }
   parts.request.value = requestText(request);
-  parts.output.value = JSON.stringify(nested({ shape: output.shape, data: Array.from(output.data) }));
+  parts.output.value = JSON.stringify(nested({ shape: output.shape, data: Array.from(output.data, (x) => Number(x.toPrecision(9))) }));
   save();
   return compute();
 }

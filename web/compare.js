@@ -3,7 +3,7 @@ import { control, visible } from './dom.js';
 import { Heatmap } from './heatmap.js';
 import { intake, take as read } from './intake.js';
 import { Legend } from './legend.js';
-import { full } from './numbers.js';
+import { full, short } from './numbers.js';
 import { examples, walks } from './presets.js';
 import { prepare } from './pyramid.js';
 import { rulesOf } from './rules.js';
@@ -12,7 +12,7 @@ import { shareBar } from './share.js';
 import { matrices, matrix } from './tensor.js';
 import { t } from './text.js';
 
-export const defaults = { source: 'causal', change: 'causal', request: '', other: '', show: 'weights', head: '0' };
+export const defaults = { source: 'causal', change: 'causal', request: '', other: '', show: 'weights', head: '3' };
 export const state = { ...defaults };
 const MOST = 4194304;
 
@@ -121,7 +121,7 @@ function draw() {
     sum += Math.abs(data[at]);
     if (Math.abs(data[at]) > largest) (largest = Math.abs(data[at])), (where = [Math.floor(at / a.cols), at % a.cols]);
   }
-  parts.summary.textContent = largest ? t('differenceIs', { largest: full(largest), i: where[0], j: where[1], mean: (sum / data.length).toPrecision(4) }) : t('noDifference');
+  parts.summary.textContent = largest ? t('differenceIs', { largest: short(largest, 6), i: where[0], j: where[1], mean: (sum / data.length).toPrecision(4) }) : t('noDifference');
   parts.summary.dataset.derived = String(largest);
 }
 

@@ -44,13 +44,13 @@ function chart() {
     [128, 512, 2048, 8192, 32768, 131072].map((n) => svg('text', { x: x(n), y: h - bottom + 20, 'text-anchor': n === 131072 ? 'end' : 'middle' }, n >= 1024 ? `${n / 1024}K` : n)),
     svg('text', { x: w - 12, y: h - 4, 'text-anchor': 'end' }, t('tokensN')),
     series.map(([name, f], i) => [svg('path', { class: `curve c${i}`, d: sizes.map((n, p) => `${p ? 'L' : 'M'}${x(n).toFixed(1)} ${y(f(n)).toFixed(1)}`).join('') }),
-      svg('text', { class: `curve-name c${i}`, x: x(16384) - (i ? 0 : 10), y: y(f(16384)) + (i ? 20 : -12), 'text-anchor': i ? 'start' : 'end' }, t(`curve_${name}`))]));
+      svg('text', { class: `curve-name c${i}`, x: i ? w - 12 : x(16384) - 10, y: y(f(16384)) + (i ? 34 : -12), 'text-anchor': 'end' }, t(`curve_${name}`))]));
 }
 
 function timeChart() {
   if (!measured) return null;
   const rate = measured.at(-1).flops / measured.at(-1).ms; // FLOP per millisecond
-  return el('table', { className: 'plain' }, el('caption', { text: t('measuredCaption', { rate: count(rate * 1000) }) }),
+  return el('table', { className: 'data' }, el('caption', { text: t('measuredCaption', { rate: count(rate * 1000) }) }),
     el('thead', {}, el('tr', {}, ['n', t('computeMs'), 'FLOP/s'].map((name) => el('th', { scope: 'col', text: name })))),
     el('tbody', {}, measured.map((m) => el('tr', {}, el('th', { scope: 'row', text: String(m.n) }), el('td', { text: short(m.ms) }), el('td', { text: count((m.flops / m.ms) * 1000) }))),
       [8192, 32768, 131072].map((n) => {
@@ -85,7 +85,7 @@ function draw() {
   const c = cost(state);
   const line = (name, math, value, unit) => el('tr', {}, el('th', { scope: 'row', text: name }), el('td', { className: 'math', text: math }), el('td', { text: unit === 'B' ? bytes(value) : count(value), dataset: { derived: String(value) } }));
   const pairs = state.causal ? '(n²+n)/2' : 'n²';
-  const plain = (caption, head, rows) => el('table', { className: 'plain' }, el('caption', { text: caption }), el('thead', {}, el('tr', {}, head.map((name) => el('th', { scope: 'col', text: name })))), el('tbody', {}, rows));
+  const plain = (caption, head, rows) => el('table', { className: 'data' }, el('caption', { text: caption }), el('thead', {}, el('tr', {}, head.map((name) => el('th', { scope: 'col', text: name })))), el('tbody', {}, rows));
   parts.tables.replaceChildren(
     plain(t('costSteps'), [t('stepName'), t('formula'), t('valueHere')], [
       line(t('cost_projections'), '8·n·(h·d)²', c.projections), line('Q Kᵀ', `2·h·${pairs}·d`, c.scores), line('softmax', `5·h·${pairs}`, c.softmax), line('A V', `2·h·${pairs}·d`, c.mix),

@@ -206,6 +206,7 @@ function draw() {
     const list = sorted();
     const shown = list.slice(state.page * PAGE, (state.page + 1) * PAGE);
     grid.set(shown, { ...look, range: look.range === 'row' ? 'row' : look.range }, /^\d+$/.test(state.head) ? +state.head : -1);
+    parts.pages.hidden = list.length <= PAGE;
     parts.pages.replaceChildren(...(list.length > PAGE ? [button('←', () => turn(-1), { disabled: state.page === 0, 'aria-label': t('earlier') }), el('span', { text: t('windowOf', { from: state.page * PAGE, to: Math.min(list.length, (state.page + 1) * PAGE) - 1, all: list.length }) }),
       button('→', () => turn(1), { disabled: (state.page + 1) * PAGE >= list.length, 'aria-label': t('later') })] : []));
   }
@@ -238,7 +239,7 @@ function drawTable() {
   const model = currentModel();
   const n = Math.min(model.rows, 200);
   const cellsToo = model.cols <= 24;
-  parts.table.replaceChildren(el('table', { className: 'plain wide' }, el('caption', { text: n < model.rows ? t('firstRows', { n, all: model.rows }) : t('rowsAsSentences') }),
+  parts.table.replaceChildren(el('table', { className: 'data wide' }, el('caption', { text: n < model.rows ? t('firstRows', { n, all: model.rows }) : t('rowsAsSentences') }),
     el('thead', {}, el('tr', {}, el('th', { scope: 'col', text: t('query') }), el('th', { scope: 'col', text: t('attendsTo') }), el('th', { scope: 'col', text: t('entropyBits') }),
       cellsToo ? Array.from({ length: model.cols }, (_, j) => el('th', { scope: 'col', text: colLabel(j) })) : null)),
     el('tbody', {}, Array.from({ length: n }, (_, i) => el('tr', {}, el('th', { scope: 'row', text: rowLabel(i) }), el('td', { text: sentence(model, i) }), el('td', { text: `${short(model.entropy[i])} / ${short(Math.log2(Math.max(1, model.open[i])))}`, dataset: { entropy: String(model.entropy[i]) } }),

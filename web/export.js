@@ -1,7 +1,7 @@
 // Pictures and files of a whole matrix, whatever part of it is on screen.
 import { css, inkOn, level, table } from './colour.js';
 import { LOOKS, layout, paintCells, paintFrame, inks, shade } from './figure.js';
-import { short } from './numbers.js';
+import { compact, short } from './numbers.js';
 import { t } from './text.js';
 
 const INK = inks(null);
@@ -94,7 +94,7 @@ export function svgText(view) {
         const x = +(place.left + j * place.cw).toFixed(2);
         const y = +(place.top + i * place.ch).toFixed(2);
         out.push(`<rect x="${x}" y="${y}" width="${+place.cw.toFixed(2)}" height="${+place.ch.toFixed(2)}" fill="${fill.replace(/rgb\((\d+) (\d+) (\d+)\)/, 'rgb($1,$2,$3)')}"/>`);
-        if (l >= 0 && place.cw >= 28 && place.ch >= 28) text(+(x + place.cw / 2).toFixed(2), +(y + place.ch / 2 + 4).toFixed(2), short(data[i * cols + j]), `text-anchor="middle" font-size="11" fill="${inkOn(colours, l)}"`);
+        if (l >= 0 && place.cw >= 28 && place.ch >= 28) text(+(x + place.cw / 2).toFixed(2), +(y + place.ch / 2 + 4).toFixed(2), compact(data[i * cols + j], 3), `text-anchor="middle" font-size="11" fill="${inkOn(colours, l)}"`);
       }
     }
   } else {

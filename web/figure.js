@@ -1,6 +1,6 @@
 // Paints a matrix as a heatmap: on the screen and into pictures alike.
 import { css, inkOn, level, table } from './colour.js';
-import { short } from './numbers.js';
+import { compact, short } from './numbers.js';
 
 export const LOOKS = { blocked: [128, 128, 128], broken: [214, 31, 140], outside: [228, 87, 46] };
 
@@ -120,7 +120,7 @@ export function paintFrame(ctx, model, style, { place, zoom = 1, ox = 0, oy = 0,
         if (l === -1) continue;
         ctx.fillStyle = l >= 0 ? inkOn(colours, l) : '#000';
         if (l === -2) ctx.fillText(Number.isNaN(data[i * cols + j]) ? '×' : '∞', x, y);
-        else if (numbers && Math.min(cw, ch) >= 28) ctx.fillText(short(data[i * cols + j], cw >= 40 ? 3 : 2), x, y, cw - 2);
+        else if (numbers && Math.min(cw, ch) >= 28) ctx.fillText(compact(data[i * cols + j], cw >= 40 ? 3 : 2), x, y, cw - 2);
         else if (data[i * cols + j] === 0 && !style.signed) ctx.fillRect(x - 1, y - 1, 2, 2);
       }
     }

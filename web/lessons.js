@@ -45,7 +45,7 @@ export async function scaleLesson(root, calc, { rowLabel, keyLabel }) {
       return [entropy(row), Math.max(...row)];
     } }));
   root.replaceChildren(el('h3', { text: t('lessonScale') }), el('p', { text: t('lessonScaleText', { d: calc.dk }) }), el('div', { className: 'boxes' }, tables),
-    el('table', { className: 'plain' }, el('caption', { text: t('lessonScaleRandom') }),
+    el('table', { className: 'data' }, el('caption', { text: t('lessonScaleRandom') }),
       el('thead', {}, el('tr', {}, el('th', { scope: 'col', text: 'd_k' }), scales.flatMap(([, name]) => [el('th', { scope: 'col', text: `${name}: ${t('entropyShort')}` }), el('th', { scope: 'col', text: `${name}: ${t('largest')}` })]))),
       el('tbody', {}, rows.map(([d, found]) => el('tr', {}, el('th', { scope: 'row', text: String(d) }), found.flatMap((list) => list
         ? [mean(list.map(entropy)), mean(list.map((row) => Math.max(...row)))].map((x) => el('td', { text: short(x), dataset: { derived: String(x) } }))

@@ -1,6 +1,6 @@
 // Token-to-token lines: a query to its keys. Opacity and width depend on the weight alone.
 import { HEADS } from './colour.js';
-import { el, svg, visible } from './dom.js';
+import { el, svg } from './dom.js';
 import { percent } from './numbers.js';
 import { t } from './text.js';
 
@@ -52,7 +52,7 @@ export class Lines {
       el('span', { text: t('windowOf', { from, to: from + rows - 1, all: model.rows }) }),
       el('button', { type: 'button', text: '→', 'aria-label': t('later'), disabled: from + WINDOW >= model.rows, onclick: () => ((this.from = from + WINDOW), this.draw()) })] : []));
     const side = (name, n, at, label, key) => el('div', { className: `side ${name}` }, el('div', { className: 'head', text: key }),
-      Array.from({ length: n }, (_, p) => el('div', { className: 'token', dataset: { n: at + p }, text: visible(label(at + p)) })));
+      Array.from({ length: n }, (_, p) => el('div', { className: 'token', dataset: { n: at + p }, text: label(at + p) })));
     const height = Math.max(rows, cols) * LINE;
     this.picture = svg('svg', { viewBox: `0 0 160 ${height}`, width: 160, height, 'aria-hidden': 'true', stroke: colour, fill: 'none' }, paths);
     const left = side('queries', rows, from, this.rowLabels, t('query'));

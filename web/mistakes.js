@@ -156,7 +156,7 @@ export async function tryMistakes(request, info, signal) {
   const local = !mha && !request.past_k && info.cells <= 1e6;
   const right = local ? await stages(request, signal) : null;
   if (right) info.blocks = right.masked.data.includes(-Infinity);
-  const found = await Promise.all(list.filter((m) => (m.request || local) && (m.applies?.(request, info) ?? true)).map(async (m) => {
+  const found = await Promise.all(list.filter((m) => (m.request || local) && (!m.applies || m.applies(request, info))).map(async (m) => {
     try {
       if (m.output) return { key: m.key, output: await m.output(request, right, signal, info) };
       const { tensors } = await post(pathOf(request), { ...m.request(request, info), dtype: 'float64', return: ['output'] }, { signal });

@@ -22,6 +22,12 @@ export function short(x, digits = 3) {
   return text.replace('-', '−');
 }
 
+/** The same in as little room as a cell has. */
+export function compact(x, digits = 3) {
+  if (!Number.isFinite(x) || x === 0 || Math.abs(x) >= 0.5 * 10 ** -digits) return short(x, digits);
+  return x.toExponential(0).replaceAll('-', '−');
+}
+
 /** A share between 0 and 1 in percent. */
 export const percent = (x) => `${short(100 * x, 1)} %`;
 

@@ -1,5 +1,6 @@
 // The walk-through: every matrix of one request, each number with its arithmetic, every input open to change.
-import { button, control, el } from './dom.js';
+import { css, table } from './colour.js';
+import { button, control, el, visible } from './dom.js';
 import { explain, sum } from './explain.js';
 import { scaleLesson, maskLesson, headLesson } from './lessons.js';
 import { MatrixTable, formula } from './matrix.js';
@@ -58,7 +59,7 @@ function calculation(used, tensors) {
   };
 }
 
-const label = (tokens, i) => (tokens?.[i] !== undefined ? `${i} ${tokens[i]}` : String(i));
+const label = (tokens, i) => (tokens?.[i] !== undefined ? `${i} ${visible(tokens[i])}` : String(i));
 const rowLabel = (i) => label(calc.request.tokens, i);
 const keyLabel = (j) => label(calc.request.key_tokens ?? (calc.request.context ? null : calc.request.tokens), j);
 
@@ -86,7 +87,7 @@ function math(id) {
   const scaled = scale === undefined || scale === '1/sqrt(d_k)' ? 'Q Kᵀ ÷ √d_k' : scale === '1/d_k' ? 'Q Kᵀ ÷ d_k' : `Q Kᵀ · ${scale}`;
   const mha = calc.has('x');
   return sub + { x: 'X', context: 'C', w_q: 'W_Q', w_k: 'W_K', w_v: 'W_V', w_o: 'W_O', bias: 'B', q: mha ? 'Q = X W_Q' : 'Q', k: mha ? `K = ${from} W_K` : 'K', v: mha ? `V = ${from} W_V` : 'V',
-    scores: 'S = Q Kᵀ', scaled, capped: `c·tanh(S ÷ c)`, masked: t('maskedMath'), weights: 'A = softmax(S)', heads: 'H = A V', output: calc.has('w_o') ? 'O = H W_O' : calc.heads > 1 ? 'O = concat(A V)' : 'O = A V' }[name];
+    scores: 'S = Q Kᵀ', scaled, capped: `c·tanh(S ÷ c)`, masked: t('maskedMath'), weights: 'A = softmax(M)', heads: 'H = A V', output: calc.has('w_o') ? 'O = H W_O' : calc.heads > 1 ? 'O = concat(A V)' : 'O = A V' }[name];
 }
 
 const editable = (id) => ['x', 'context', 'w_q', 'w_k', 'w_v', 'w_o', 'bias'].includes(id) || (!calc.has('x') && ['q', 'k', 'v'].includes(id));
@@ -114,20 +115,29 @@ function build() {
   const steps = plan();
   parts.figure.replaceChildren(...steps.map((ids, step) => {
     if (!ids.length) return null;
-    const boxes = ids.map((id) => (parts.tables[id] = buildTable(id)).root);
+    const made = ids.map((id) => (parts.tables[id] = buildTable(id)).root);
+    const boxes = step === 1 ? [0, 2, 4].map((n) => el('div', { className: 'pair' }, made[n], made[n + 1])) : made;
     return el('section', { className: 'card', dataset: { step }, 'aria-label': t(`step_${STEPS[step]}`) },
       el('h3', {}, el('button', { type: 'button', className: 'plain', onclick: () => go(step) }, el('span', { className: 'number', text: String(step + 1) }), t(`step_${STEPS[step]}`))),
       step === 4 ? el('p', { className: 'hint', text: t('maskHint') }) : null,
       step === 0 || step === 1 ? el('p', { className: 'hint', text: t('editHint') }) : null,
-      el('div', { className: 'boxes' }, boxes));
+      el('div', { className: 'boxes' }, boxes), step === 5 ? ramp('viridis', '0', '1') : step === 2 ? ramp('signed', t('negative'), t('positive')) : null);
   }).filter(Boolean));
+}
+
+/** The colours of a card, with their ends. */
+function ramp(name, low, high) {
+  const bar = el('canvas', { width: 256, height: 1, 'aria-hidden': 'true' });
+  const ctx = bar.getContext('2d');
+  for (let l = 0; l < 256; l++) (ctx.fillStyle = css(table(name), l)), ctx.fillRect(l, 0, 1, 1);
+  return el('p', { className: 'ramp' }, low, bar, high);
 }
 
 function fill() {
   const spread = (name) => {
     let most = 0;
     for (const [id, m] of Object.entries(calc.all)) if (id.startsWith(name)) for (const x of m.data) if (Number.isFinite(x)) most = Math.max(most, Math.abs(x));
-    return { low: -most || -1, high: most || 1 };
+    return { low: -1.4 * most || -1, high: 1.4 * most || 1 }; // the ends of the map are too dark for so few numbers
   };
   for (const [id, grid] of Object.entries(parts.tables)) {
     const [name, h] = id.split(':');
