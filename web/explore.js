@@ -226,13 +226,20 @@ function turn(by) {
 
 /** Sentence of a row: its three greatest weights and the rest. */
 function sentence(model, i) {
-  const row = [];
-  for (let j = 0; j < model.cols; j++) if (!model.blocked[i * model.cols + j]) row.push([model.data[i * model.cols + j], j]);
-  if (!row.length) return t('rowBlocked');
-  row.sort((a, b) => b[0] - a[0]);
-  const named = row.slice(0, 3).map(([w, j]) => `${t('key')} ${colLabel(j)} ${short(w, 2)}`);
-  const rest = row.slice(3).reduce((a, [w]) => a + w, 0);
-  return named.join(t('comma')) + (row.length > 3 ? `${t('comma')}${t('others')} ${short(rest, 2)}` : '');
+  const best = []; // the three greatest, greatest first
+  let rest = 0;
+  for (let j = 0; j < model.cols; j++) {
+    const w = model.data[i * model.cols + j];
+    if (model.blocked[i * model.cols + j]) continue;
+    if (best.length < 3 || w > best[2][0]) {
+      best.push([w, j]);
+      best.sort((a, b) => b[0] - a[0]);
+      if (best.length > 3) rest += best.pop()[0];
+    } else rest += w;
+  }
+  if (!model.open[i]) return t('rowBlocked');
+  const named = best.map(([w, j]) => `${t('key')} ${colLabel(j)} ${short(w, 2)}`);
+  return named.join(t('comma')) + (model.open[i] > 3 ? `${t('comma')}${t('others')} ${short(rest, 2)}` : '');
 }
 function drawTable() {
   if (!parts.tablePart.open) return;
@@ -326,7 +333,11 @@ async function enterText() {
 export function init(root, onChange, open) {
   changed = onChange;
   for (const node of root.querySelectorAll('[data-part]')) parts[node.dataset.part] = node;
-  const events = { hover: (cell) => follow(cell), pick: (cell) => ((picked = cell ? cell[0] : null), follow(cell)), painted: (block) => legend && loaded && legend.set(style(currentModel()), block) };
+  const events = { hover: (cell) => follow(cell), pick: (cell) => {
+    picked = cell ? cell[0] : null;
+    if (cell && isWeights()) lines.turnTo(cell[0]);
+    follow(cell);
+  }, painted: (block) => legend && loaded && legend.set(style(currentModel()), block) };
   heat = new Heatmap({ title: '', rowTitle: t('query'), colTitle: t('key'), margins: true, events });
   legend = new Legend();
   grid = new HeadGrid((index) => {
@@ -357,7 +368,9 @@ export function init(root, onChange, open) {
       fail(error);
     }
   });
-  parts.walk.addEventListener('click', () => loaded?.request && (open('walk', loaded.request) || (parts.status.textContent = t('walkCannot'))));
+  parts.walk.addEventListener('click', async () => {
+    if (loaded?.request && !(await open('walk', loaded.request))) parts.status.textContent = t('walkCannot');
+  });
   shareBar(parts.share, () => (loaded?.request ? { path: pathOf(loaded.request), request: loaded.asked } : { path: '/attention', request: {} }));
 }
 

@@ -127,7 +127,7 @@ export function paintFrame(ctx, model, style, { place, zoom = 1, ox = 0, oy = 0,
     ctx.restore();
   }
   ctx.fillStyle = ink.text;
-  const every = (size) => (size >= 10 ? 1 : Math.ceil(14 / size));
+  const every = (size) => (size >= 10 ? 1 : Math.ceil(20 / size));
   ctx.textAlign = 'right';
   const ky = every(ch);
   const step = (k) => (k === 1 ? 1 : [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096].find((p) => p >= k) ?? k);

@@ -13,6 +13,7 @@ export class Heatmap {
     Object.assign(this, { title, rowTitle, colTitle, margins, events, maxHeight: height });
     const id = `heat${++count}`;
     this.canvas = el('canvas', { 'aria-hidden': 'true' });
+    this.base = document.createElement('canvas');
     this.cell = el('div', { role: 'gridcell', id, className: 'unseen' });
     this.line = el('div', { role: 'row', className: 'unseen' }, this.cell);
     this.grid = el('div', { role: 'grid', tabindex: '0', className: 'heat', 'aria-label': title, 'aria-activedescendant': id }, this.canvas, this.line);
@@ -31,7 +32,7 @@ export class Heatmap {
 
   set(model, style, { rowLabels, colLabels, describe }) {
     const kept = this.model && this.model.rows === model.rows && this.model.cols === model.cols;
-    Object.assign(this, { model, style, rowLabels, colLabels, describe });
+    Object.assign(this, { model, style, rowLabels, colLabels, describe, margin: null });
     if (!kept) {
       this.zoom = 1;
       this.ox = this.oy = 0;
@@ -47,6 +48,13 @@ export class Heatmap {
 
   measure() {
     const width = this.root.clientWidth || 300;
+    this.margin ??= this.labelRoom();
+    const left = Math.min(Math.max(44, this.margin[0]), 140, width * 0.35);
+    const top = Math.min(Math.max(40, this.margin[1]), 140);
+    return layout({ rows: this.model.rows, cols: this.model.cols, width, height: Math.min(this.maxHeight, innerHeight * 0.85), left, top, right: this.margins ? 66 : 8, bottom: this.margins ? 54 : 8 });
+  }
+  /** Room for the labels of rows and of columns. */
+  labelRoom() {
     const probe = this.canvas.getContext('2d');
     probe.font = '12px system-ui, "DejaVu Sans", "WenQuanYi Micro Hei", sans-serif';
     const widest = (n, label) => {
@@ -54,9 +62,7 @@ export class Heatmap {
       for (let i = 0; i < n; i += Math.max(1, Math.floor(n / 200))) most = Math.max(most, probe.measureText(label(i).slice(0, 18)).width);
       return most;
     };
-    const left = Math.min(Math.max(44, widest(this.model.rows, this.rowLabels) + 30), 140, width * 0.35);
-    const top = Math.min(Math.max(40, widest(this.model.cols, this.colLabels) + 30), 140);
-    return layout({ rows: this.model.rows, cols: this.model.cols, width, height: Math.min(this.maxHeight, innerHeight * 0.85), left, top, right: this.margins ? 66 : 8, bottom: this.margins ? 54 : 8 });
+    return [widest(this.model.rows, this.rowLabels) + 30, widest(this.model.cols, this.colLabels) + 30];
   }
 
   paint() {
@@ -71,19 +77,29 @@ export class Heatmap {
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.clamp();
-    const ctx = this.canvas.getContext('2d');
+    const ctx = this.base.getContext('2d');
+    this.base.width = this.canvas.width;
+    this.base.height = this.canvas.height;
     const ink = inks(this.root);
     const view = { place, zoom: this.zoom, ox: this.ox, oy: this.oy, ratio, ink };
     if (this.model.rows && this.model.cols) this.block = paintCells(ctx, this.model, { ...this.style, paper: pixel(ink.paper) }, view);
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     paintFrame(ctx, this.model, this.style, { ...view, rowLabels: this.rowLabels, colLabels: this.colLabels, titles: { rows: this.rowTitle, columns: this.colTitle } });
     if (this.margins) paintMargins(ctx, this.model, { ...view, titles: { entropy: t('entropyBits'), received: (x) => t('receivedMax', { x }) } });
-    this.paintCursor(ctx);
+    this.ratio = ratio;
+    this.paintCursor();
     this.events.painted?.(this.block ?? 1);
   }
 
-  paintCursor(ctx) {
+  /** The outlines of the cell in focus and the pinned one, over what was painted. */
+  paintCursor() {
     const { place } = this;
+    if (!place) return;
+    const ctx = this.canvas.getContext('2d');
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    ctx.drawImage(this.base, 0, 0);
+    ctx.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     const outline = ([i, j], width) => {
       const x = place.left + (j - this.ox) * place.cw * this.zoom;
       const y = place.top + (i - this.oy) * place.ch * this.zoom;
@@ -204,7 +220,7 @@ export class Heatmap {
       [i, j] = moves[event.key];
       i = Math.max(0, Math.min(rows - 1, i));
       j = Math.max(0, Math.min(cols - 1, j));
-      this.into(i, j);
+      if (this.into(i, j)) this.paint();
       this.show([i, j]);
     } else if (event.key === 'Enter' || event.key === ' ') this.pin(this.at ?? [i, j]);
     else if (event.key === 'Escape') {
@@ -224,17 +240,19 @@ export class Heatmap {
   into(i, j) {
     const h = this.model.rows / this.zoom;
     const w = this.model.cols / this.zoom;
+    const before = [this.ox, this.oy].join();
     if (i < this.oy) this.oy = i;
     if (i >= this.oy + h) this.oy = i + 1 - h;
     if (j < this.ox) this.ox = j;
     if (j >= this.ox + w) this.ox = j + 1 - w;
+    return before !== [this.ox, this.oy].join();
   }
 
   pin(cell) {
     const same = cell && this.pinned && cell[0] === this.pinned[0] && cell[1] === this.pinned[1];
     this.pinned = same ? null : cell;
     this.events.pick?.(this.pinned);
-    this.paint();
+    this.paintCursor();
     if (!this.pinned) this.hideTip();
   }
   leave() {
@@ -243,7 +261,7 @@ export class Heatmap {
     if (this.pinned) this.show(this.pinned);
     else this.hideTip();
     this.at = null;
-    this.paint();
+    this.paintCursor();
   }
   hideTip() {
     this.tip.hidden = true;
@@ -281,19 +299,19 @@ export class Heatmap {
   show(cell, light) {
     if (!cell) {
       if (!this.pinned) this.hideTip();
-      if (this.at) (this.at = null), this.events.hover?.(this.pinned), this.paint();
+      if (this.at) (this.at = null), this.events.hover?.(this.pinned), this.paintCursor();
       return;
     }
     if (light && this.at && this.at[0] === cell[0] && this.at[1] === cell[1]) return;
     this.at = cell;
     this.events.hover?.(cell);
-    this.paint();
+    this.paintCursor();
     this.say();
     const { place } = this;
     this.tip.replaceChildren(...this.lines(...cell).map((line, n) => el('div', { text: line, className: n ? '' : 'strong' })));
     this.tip.hidden = false;
-    const w = Math.max(1, place.cw * this.zoom);
-    const h = Math.max(1, place.ch * this.zoom);
+    const w = place.cw * this.zoom;
+    const h = place.ch * this.zoom;
     const left = this.canvas.offsetLeft + this.grid.offsetLeft + place.left + (cell[1] - this.ox) * w;
     const top = this.canvas.offsetTop + this.grid.offsetTop + place.top + (cell[0] - this.oy) * h;
     const box = this.root.getBoundingClientRect();

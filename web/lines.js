@@ -30,6 +30,8 @@ export class Lines {
     let drawn = 0;
     let whole = 0;
     const paths = [];
+    this.byRow = new Map();
+    this.tinted = [];
     for (let i = from; i < from + rows; i++) {
       const row = [];
       for (let j = 0; j < model.cols; j++) {
@@ -43,7 +45,10 @@ export class Lines {
         drawn += w;
         const y1 = (i - from + 0.5) * LINE;
         const y2 = (j - first + 0.5) * LINE;
-        paths.push(svg('path', { d: `M0 ${y1}C60 ${y1} 100 ${y2} 160 ${y2}`, 'stroke-width': (0.5 + 3.5 * w).toFixed(2), 'stroke-opacity': Math.max(0.08, Math.min(1, w)).toFixed(3), 'data-i': i, 'data-j': j, 'data-value': w }));
+        const path = svg('path', { d: `M0 ${y1}C60 ${y1} 100 ${y2} 160 ${y2}`, 'stroke-width': (0.5 + 3.5 * w).toFixed(2), 'stroke-opacity': Math.max(0.08, Math.min(1, w)).toFixed(3), 'data-i': i, 'data-j': j, 'data-value': w });
+        paths.push(path);
+        if (!this.byRow.has(i)) this.byRow.set(i, []);
+        this.byRow.get(i).push(path);
       }
     }
     this.note.textContent = t('drawn', { share: percent(whole ? drawn / whole : 0) });
@@ -60,20 +65,35 @@ export class Lines {
     left.addEventListener('pointerleave', () => this.hover(null));
     left.addEventListener('click', (event) => event.target.dataset.n && this.pick(+event.target.dataset.n));
     this.box.replaceChildren(left, el('div', { className: 'strokes' }, this.picture), side('keys', cols, first, this.colLabels, t('key')));
+    this.keys = [...this.box.querySelectorAll('.keys .token')];
+    this.focused = null;
+  }
+  /** Turns to the window that holds a query. */
+  turnTo(i) {
+    if (i >= this.from && i < this.from + WINDOW) return;
+    this.from = Math.floor(i / WINDOW) * WINDOW;
+    this.draw();
   }
   /** Shows one query's lines alone, and its weights on the keys. */
   focus(i) {
     if (!this.picture) return;
-    for (const path of this.picture.children) path.classList.toggle('away', i !== null && +path.dataset.i !== i);
-    for (const token of this.box.querySelectorAll('.token')) token.style.background = '';
+    for (const node of this.tinted) node.style.background = '';
+    for (const path of this.byRow.get(this.focused) ?? []) path.classList.remove('on');
+    this.tinted = [];
+    this.focused = i;
+    this.picture.classList.toggle('one', i !== null);
     if (i === null) return;
+    for (const path of this.byRow.get(i) ?? []) path.classList.add('on');
     const { model } = this;
-    const tint = (w) => `color-mix(in srgb, var(--accent) ${Math.round(70 * w)}%, transparent)`;
-    for (const token of this.box.querySelectorAll('.keys .token')) {
+    const tint = (node, colour) => {
+      node.style.background = colour;
+      this.tinted.push(node);
+    };
+    for (const token of this.keys) {
       const at = i * model.cols + +token.dataset.n;
-      if (!model.blocked[at] && model.data[at] > 0) token.style.background = tint(model.data[at]);
+      if (!model.blocked[at] && model.data[at] > 0.005) tint(token, `color-mix(in srgb, var(--accent) ${Math.round(70 * Math.min(1, model.data[at]))}%, transparent)`);
     }
     const query = this.box.querySelector(`.queries .token[data-n="${i}"]`);
-    if (query) query.style.background = 'var(--picked)';
+    if (query) tint(query, 'var(--picked)');
   }
 }

@@ -52,6 +52,17 @@ function look() {
   document.querySelector('#theme').textContent = t(dark ? 'toLight' : 'toDark');
 }
 
+/** A view, initialised once. */
+async function loaded(name) {
+  if (!views[name]) {
+    const view = await loaders[name]();
+    if (!views[name]) {
+      views[name] = view;
+      view.init(document.querySelector(`#${name}`), later, handOver);
+    }
+  }
+  return views[name];
+}
 async function open(name, params) {
   page.view = name;
   for (const link of document.querySelectorAll('nav a')) {
@@ -59,24 +70,19 @@ async function open(name, params) {
     else link.removeAttribute('aria-current');
   }
   for (const other of NAMES) document.querySelector(`#${other}`).hidden = other !== name;
-  let view = views[name];
-  const fresh = !view;
-  if (fresh) {
-    view = views[name] = await loaders[name]();
-    const root = document.querySelector(`#${name}`);
-    view.init(root, later, handOver);
-  }
+  const fresh = !views[name];
+  const view = await loaded(name);
   if (page.view !== name) return;
   if (params) put(view, params);
   later();
   await (params || fresh ? view.load() : view.enter());
 }
 /** Opens a view with a request of another; false where that view cannot show it. */
-function handOver(name, request) {
-  const view = views[name];
-  if (!view || !view.take(JSON.parse(requestText(request)))) return false;
-  page.view = name;
-  open(name, null).then(() => scrollTo(0, 0));
+async function handOver(name, request) {
+  const view = await loaded(name);
+  if (!view.take(JSON.parse(requestText(request)))) return false;
+  await open(name, null);
+  scrollTo(0, 0);
   return true;
 }
 

@@ -4,7 +4,16 @@
 export function full(x) {
   if (x === Infinity) return '∞';
   if (x === -Infinity) return '−∞';
-  return Number.isNaN(x) ? 'NaN' : String(x).replace('-', '−');
+  return Number.isNaN(x) ? 'NaN' : String(shortest(x)).replaceAll('-', '−');
+}
+/** A float32 held as a double, as the shortest decimal of its type. */
+function shortest(x) {
+  if (Math.fround(x) !== x || Number.isInteger(x)) return x;
+  for (let digits = 1; digits < 9; digits++) {
+    const y = Number(x.toPrecision(digits));
+    if (Math.fround(y) === x) return y;
+  }
+  return Number(x.toPrecision(9));
 }
 
 /** At most `digits` decimals; a number that is not zero never reads as zero. */

@@ -117,10 +117,10 @@ export const examples = {
     const k = new Float32Array(n * d);
     const v = new Float32Array(n * 4);
     for (let i = 0; i < n; i++) {
-      const p = place(i / 40, d, 9);
+      const p = place(i / 40, d, 6);
       for (let c = 0; c < d; c++) {
         q[i * d + c] = p[c] + 0.5 * normal();
-        k[i * d + c] = p[c] + 0.5 * normal() + (i === 0 ? 2 * p[c] : 0);
+        k[i * d + c] = p[c] + 0.5 * normal() + (i === 0 ? p[c] / 4 : 0);
       }
     }
     for (let i = 0; i < v.length; i++) v[i] = normal();

@@ -235,9 +235,12 @@ function pick(cell) {
   expanded = false;
   drawExplanation();
 }
+let drawn = null; // what the explanation shows: drawn anew only for another, so that a click on it is not lost
 function drawExplanation() {
   for (const grid of Object.values(parts.tables ?? {})) grid.unmark();
   const cell = hovered ?? picked;
+  const same = drawn && drawn.calc === calc && drawn.expanded === expanded && drawn.cell === cell?.join() && drawn.lang === document.documentElement.lang;
+  drawn = { calc, expanded, cell: cell?.join(), lang: document.documentElement.lang };
   if (!cell || !calc?.has(cell[0])) {
     parts.cell.replaceChildren(el('p', { className: 'hint', text: t('cellHint') }));
     return;
@@ -250,11 +253,12 @@ function drawExplanation() {
   const where = overKeys ? t('cellOf', { query: rowLabel(i), key: keyLabel(j), rows: t('query'), columns: t('key') }) : t('cellAt', { i, j });
   const title = el('h3', {}, `${t(`matrix_${name}`)}${h !== undefined && calc.heads > 1 ? `, ${t('headN', { n: h })}` : ''}: ${where}`);
   const e = explain(calc, id, i, j);
+  if (e) for (const [source, kind, y, x] of e.sources) parts.tables[source]?.mark(kind, y, x);
+  if (same) return;
   if (!e) {
     parts.cell.replaceChildren(title, el('p', { className: 'arithmetic' }, full(calc.at(id, i, j))), el('p', { className: 'hint', text: t('inputCell') }));
     return;
   }
-  for (const [source, kind, y, x] of e.sources) parts.tables[source]?.mark(kind, y, x);
   const out = [title];
   const result = () => el('span', { className: 'result', dataset: { value: String(e.result) }, text: full(e.result) });
   const more = (hidden) => (hidden ? [' ', button(t('more', { n: hidden }), () => ((expanded = true), drawExplanation()), { className: 'link' })] : []);
