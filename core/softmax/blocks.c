@@ -1,0 +1,163 @@
+/* blocks.c: kv_lengths, causal and window as spans, mask and bias cell by cell. */
+#include "blocks.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Positions stay within +-2^53 and sizes below 2^60, so sums of them with a window this wide fit int64_t. */
+#define WIDEST_WINDOW ((int64_t)1 << 60)
+
+static int64_t clipped(int64_t width) { return width < WIDEST_WINDOW ? width : WIDEST_WINDOW; }
+
+static size_t count_keys(const attn_problem *problem) { return problem->n_past + problem->n_new; }
+
+static int64_t position_of(const attn_problem *problem, size_t batch, size_t query) {
+    int64_t offset = problem->query_offset != NULL ? problem->query_offset[batch] : (int64_t)problem->n_past;
+    return (int64_t)query + offset;
+}
+
+static int64_t span_start(const attn_problem *problem, int64_t position) {
+    if (!problem->has_window || problem->window_left == ATTN_OPEN_SIDE) return 0;
+    int64_t start = position - clipped(problem->window_left);
+    return start > 0 ? start : 0;
+}
+
+static int64_t span_end(const attn_problem *problem, size_t batch, int64_t position) {
+    int64_t end = (int64_t)count_keys(problem);
+    if (problem->kv_lengths != NULL && problem->kv_lengths[batch] < end) end = problem->kv_lengths[batch];
+    if (problem->causal && position + 1 < end) end = position + 1;
+    if (problem->has_window && problem->window_right != ATTN_OPEN_SIDE) {
+        int64_t right = position + clipped(problem->window_right) + 1;
+        if (right < end) end = right;
+    }
+    return end > 0 ? end : 0;
+}
+
+attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query) {
+    int64_t position = position_of(problem, batch, query);
+    return (attn_span){(size_t)span_start(problem, position), (size_t)span_end(problem, batch, position)};
+}
+
+/* The union of the spans of queries first..last: it has no gaps, as neighbouring positions differ by one and an
+ * unclipped span is never empty. */
+static attn_span union_span(const attn_problem *problem, size_t batch, size_t first, size_t last) {
+    return (attn_span){(size_t)span_start(problem, position_of(problem, batch, first)),
+                       (size_t)span_end(problem, batch, position_of(problem, batch, last))};
+}
+
+void attn_rows_spans(const attn_problem *problem, attn_rows *rows) {
+    if (rows->queries == 0 || rows->heads == 0) {
+        rows->any = rows->all = (attn_span){0, 0};
+        return;
+    }
+    size_t last = rows->query + rows->queries - 1;
+    rows->any = union_span(problem, rows->batch, rows->query, last);
+    rows->all.lo = (size_t)span_start(problem, position_of(problem, rows->batch, last));
+    rows->all.hi = (size_t)span_end(problem, rows->batch, position_of(problem, rows->batch, rows->query));
+}
+
+static const uint8_t *mask_row(const attn_problem *problem, size_t batch, size_t head, size_t query) {
+    const attn_broadcast *mask = &problem->mask;
+    if (mask->data == NULL) return NULL;
+    return (const uint8_t *)mask->data + batch * mask->batch + head * mask->head + query * mask->query;
+}
+
+static bool bias_blocks(const attn_problem *problem, size_t offset) {
+    if (problem->dtype == ATTN_F64) return ((const double *)problem->bias.data)[offset] == -INFINITY;
+    return ((const float *)problem->bias.data)[offset] == -INFINITY;
+}
+
+bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key) {
+    const uint8_t *mask = mask_row(problem, batch, head, query);
+    if (mask != NULL && mask[key * problem->mask.key] == 0) return false;
+    const attn_broadcast *bias = &problem->bias;
+    return bias->data == NULL ||
+           !bias_blocks(problem, batch * bias->batch + head * bias->head + query * bias->query + key * bias->key);
+}
+
+/* true where one of the keys lo..hi-1 of a row is open under mask and bias */
+static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t lo, size_t hi) {
+    if (lo >= hi) return false;
+    const uint8_t *mask = mask_row(problem, batch, head, query);
+    if (mask == NULL && problem->bias.data == NULL) return true;
+    if (mask != NULL && problem->mask.key == 1) {
+        const uint8_t *zeros = mask + lo; /* rows of zeros are common: leave them fast */
+        if (*zeros == 0 && memcmp(zeros, zeros + 1, hi - lo - 1) == 0) return false;
+    }
+    for (size_t j = lo; j < hi; j++) {
+        if (attn_cell_is_open(problem, batch, head, query, j)) return true;
+    }
+    return false;
+}
+
+/* true where the rows of two queries hold the same cells of mask and bias */
+static bool queries_share_rows(const attn_problem *problem) {
+    return (problem->mask.data == NULL || problem->mask.query == 0) &&
+           (problem->bias.data == NULL || problem->bias.query == 0);
+}
+
+static bool heads_share_rows(const attn_problem *problem) {
+    return (problem->mask.data == NULL || problem->mask.head == 0) &&
+           (problem->bias.data == NULL || problem->bias.head == 0);
+}
+
+attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count) {
+    size_t end = key + count;
+    if (rows->any.lo >= end || rows->any.hi <= key || rows->any.lo >= rows->any.hi) return ATTN_TILE_BLOCKED;
+    bool inside = rows->all.lo <= key && end <= rows->all.hi;
+    if (problem->mask.data == NULL && problem->bias.data == NULL) return inside ? ATTN_TILE_OPEN : ATTN_TILE_MIXED;
+
+    size_t heads = heads_share_rows(problem) ? 1 : rows->heads;
+    size_t queries = inside && queries_share_rows(problem) ? 1 : rows->queries;
+    for (size_t h = 0; h < heads; h++) {
+        for (size_t i = 0; i < queries; i++) {
+            attn_span span = attn_query_span(problem, rows->batch, rows->query + i);
+            size_t lo = span.lo > key ? span.lo : key, hi = span.hi < end ? span.hi : end;
+            if (row_is_open(problem, rows->batch, rows->head + h, rows->query + i, lo, hi)) return ATTN_TILE_MIXED;
+        }
+    }
+    return ATTN_TILE_BLOCKED;
+}
+
+bool attn_query_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query) {
+    attn_span span = attn_query_span(problem, batch, query);
+    return row_is_open(problem, batch, head, query, span.lo, span.hi);
+}
+
+bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head, size_t key) {
+    if (problem->n_q == 0 || problem->kv_heads == 0) return false;
+    attn_span reach = union_span(problem, batch, 0, problem->n_q - 1);
+    if (key < reach.lo || key >= reach.hi) return false;
+    size_t group = problem->heads / problem->kv_heads;
+    size_t heads = heads_share_rows(problem) && group > 0 ? 1 : group;
+    size_t queries = queries_share_rows(problem) ? 1 : problem->n_q; /* some query has the key in its span */
+    for (size_t h = 0; h < heads; h++) {
+        for (size_t i = 0; i < queries; i++) {
+            attn_span span = queries == 1 ? reach : attn_query_span(problem, batch, i);
+            if (key < span.lo || key >= span.hi) continue;
+            if (attn_cell_is_open(problem, batch, kv_head * group + h, i, key)) return true;
+        }
+    }
+    return false;
+}
+
+void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open) {
+    size_t n_k = count_keys(problem);
+    if (n_k > 0) memset(open, 0, n_k);
+    if (problem->n_q == 0 || problem->kv_heads == 0) return;
+    size_t group = problem->heads / problem->kv_heads;
+    attn_span reach = union_span(problem, batch, 0, problem->n_q - 1);
+    size_t closed = reach.hi > reach.lo ? reach.hi - reach.lo : 0;
+    size_t heads = heads_share_rows(problem) && group > 0 ? 1 : group;
+    size_t queries = queries_share_rows(problem) ? 1 : problem->n_q;
+    for (size_t h = 0; h < heads; h++) {
+        for (size_t i = 0; i < queries && closed > 0; i++) {
+            attn_span span = queries == 1 ? reach : attn_query_span(problem, batch, i);
+            for (size_t j = span.lo; j < span.hi; j++) {
+                if (open[j] != 0 || !attn_cell_is_open(problem, batch, kv_head * group + h, i, j)) continue;
+                open[j] = 1;
+                closed--;
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+/* blocks.h: which keys are open to which queries (inside core/ only).
+ *
+ * kv_lengths, causal and window together leave each query one span of keys, the same for all heads; its ends never
+ * decrease from one query to the next. mask and bias block single cells within it.
+ */
+#ifndef ATTN_BLOCKS_H
+#define ATTN_BLOCKS_H
+
+#include "../attention.h"
+
+typedef struct attn_span {
+    size_t lo, hi; /* keys lo <= j < hi; empty where lo >= hi */
+} attn_span;
+
+/* Some rows of scores of one key/value head: `queries` consecutive queries of each of `heads` consecutive heads, the
+ * queries of one head side by side. Row r is head + r / queries, query + r % queries. */
+typedef struct attn_rows {
+    size_t batch, kv_head, head, heads, query, queries;
+    attn_span any; /* outside of it every key is blocked for every row */
+    attn_span all; /* inside it only mask and bias block */
+} attn_rows;
+
+/* The span that kv_lengths, causal and window leave to a query. */
+attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query);
+
+/* Fills rows->any and rows->all from the other members. */
+void attn_rows_spans(const attn_problem *problem, attn_rows *rows);
+
+typedef enum attn_tile_kind {
+    ATTN_TILE_BLOCKED, /* every cell: not to be computed */
+    ATTN_TILE_OPEN,    /* no cell is blocked */
+    ATTN_TILE_MIXED,   /* cells have to be looked at */
+} attn_tile_kind;
+
+/* The tile of `rows` by the keys [key, key + count). A tile under a mask, or under a bias, counts as mixed where one
+ * cell is open: telling all open apart would cost as much as applying them. */
+attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count);
+
+/* true where the key is open to at least one query of one head of the group of kv_head */
+bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head, size_t key);
+
+/* true where mask and bias leave the cell open; its span is not looked at */
+bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key);
+
+#endif

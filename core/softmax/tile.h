@@ -1,0 +1,89 @@
+/* tile.h: the pieces that a tile is made of, typed; fused.c and steps.c compose them (inside core/ only). */
+#ifndef ATTN_TILE_H
+#define ATTN_TILE_H
+
+#include "../engine/ops.h"
+#include "plan.h"
+
+/* Where every |v| of a row is below this, products e v round to subnormal numbers, and that could add up to more than
+ * the bound of an output element, 8 eps max|v|, for 2^24 keys (2^53). */
+#define VALUE_LEAST (REAL_MIN / REAL_EPS)
+
+/* The working memory of one slot. */
+typedef struct attn_scratch {
+    real *queries;  /* (rows, d_k) */
+    real *keys;     /* (d_k, tile_k) */
+    real *values;   /* (tile_k, d_v_padded) */
+    real *gather;   /* (tile_k, d_k or d_v) */
+    real *scores;   /* (rows, tile_k) */
+    real *output;   /* (rows, d_v_padded): running sum of e v ... */
+    real *lost;     /* (rows, d_v_padded): ... and what its roundings added too much */
+    real *max;      /* (rows): what scores are shifted by; -infinity until an open key came */
+    real *sum;      /* (rows): running sum of e ... */
+    real *sum_lost; /* (rows): ... and its error */
+    double *mean;   /* (queries, tile_k): weights summed over heads */
+} attn_scratch;
+
+attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
+
+/* false where scale or softcap alone rule the fast path out. */
+bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
+
+/* Copies the queries of `rows` to queries, (rows, d_k), times `factor`; marks the plan unsafe where one is too large.
+ */
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real factor, real *queries);
+
+/* Packs key tile `tile` of (batch, kv_head) to `packed`, (d_k, tile_k), zeros in place of keys that are blocked for
+ * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large.
+ */
+void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather);
+/* Notes whether the values of the tile can be used where they are, else packs them, (tile_k, d_v_padded), likewise. */
+void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile);
+
+/* Rows of tile_k values, `stride` apart */
+typedef struct attn_values {
+    const real *data;
+    size_t stride;
+} attn_values;
+
+/* Where the tile stands: packed before, packed now into scratch, or (keys: NULL) used where it is. */
+const real *ATTN_T(attn_keys_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
+attn_values ATTN_T(attn_values_of)(attn_plan *plan, const attn_rows *rows, size_t tile, const attn_scratch *scratch);
+/* A part of a tile: rows [first, first + count) by keys [lo, hi), lo being a multiple of ATTN_KEY_STEP */
+typedef struct attn_part {
+    size_t first, count, lo, hi;
+} attn_part;
+
+/* Products of the part's queries and keys to scratch->scores, the part's first row coming first there. */
+void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys,
+                             const attn_part *part, const attn_scratch *scratch);
+
+/* One row of a tile, the keys [key, key + n): the steps from q.k to the softmax, each in place. */
+void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s);
+void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s);
+void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
+                           real *s);
+void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
+                            real *s);
+
+/* Keys [key, key + n) of a row of products of queries that were loaded with plan->query_factor: makes of them what
+ * exp_sum takes, the masked scores divided by plan->score_scale. Blocks only if `mixed`. */
+void ATTN_T(attn_masked_row)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
+                             real *s);
+
+/* Row `row` of `rows`: where its maximum and sum are kept, two numbers. */
+real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row);
+
+/* The phases of a run; items of attn_pool_for, arg is the plan. */
+void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot);
+void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot);
+size_t ATTN_T(attn_cells_items)(const attn_plan *plan);
+void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot);
+size_t ATTN_T(attn_mean_items)(const attn_plan *plan);
+void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot);
+void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot);
+
+/* Computes again, slowly and without intermediate overflow, what `results` names. */
+attn_status ATTN_T(attn_wide_range)(attn_plan *plan, const attn_results *results, attn_fault *fault);
+
+#endif
