@@ -9,7 +9,7 @@ set -eu
 
 # Folders of a room, the lowest level first. "a,b" are on one level; "." is the room itself.
 core_order='engine softmax .'
-api_order='base numbers tensors json fields formats endpoints http oip,safetensors,info .'
+api_order='base numbers tensors json fields formats endpoints http oip,safetensors,info,page .'
 server_order='.'
 
 build=$1

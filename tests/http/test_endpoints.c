@@ -139,7 +139,7 @@ static void test_an_unknown_method(void) {
 }
 
 static void test_unknown_paths(void) {
-    static const char *const paths[] = {"/",      "/nope",       "/attention/",   "/attentio",   "/Attention",
+    static const char *const paths[] = {"/page/none", "/nope",       "/attention/",   "/attentio",   "/Attention",
                                         "/mha/x", "//attention", "/%61ttention/", "/healthz/..", "/.."};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         http_reply get = send_plain("GET", paths[i], NULL), post = send_plain("POST", paths[i], SMALL);
