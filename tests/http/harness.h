@@ -94,7 +94,8 @@ int wire_peek_status(wire_link *wire, double seconds);
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 double now(void); /* seconds, monotonic */
-/* The most that something may take: `seconds` times CHECK_PATIENCE, if that is set (sanitizers are slow). */
+/* The most that something may take: ten times the `seconds` of an idle machine, or CHECK_PATIENCE times. No test
+ * may fail because a machine is busy. */
 double patient(double seconds);
 void sleep_seconds(double seconds);
 /* Whether the reply is a problem document of the contract's section 4. `why` says what is wrong. */

@@ -186,7 +186,7 @@ static void test_memory_in_flight_is_bounded(void) {
 
 static void test_the_queue_is_bounded(void) {
     enum { POSTS = 10 };
-    static const char *const flags[] = {"--threads", "1", "--queue", "2", NULL};
+    static const char *const flags[] = {"--threads", "1", "--queue", "2", "--compute-timeout", "10m", NULL};
     daemon_process daemon;
     wire_link wires[POSTS];
     reply_tally tally = {0};

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "case.h"
+#include "exposition.h"
 
 #define SMALL "{\"q\":[[0]],\"k\":[[0]],\"v\":[[1]]}"
 
@@ -28,6 +29,20 @@ static void expect_logged(const daemon_process *daemon, const char *word) {
         free(log);
         if (found || late) return;
     }
+}
+
+/* Waits until `count` requests to /attention are under way or answered. */
+static void await_arrivals(int port, double count) {
+    double arrived = 0;
+    for (const double end = now() + patient(10); arrived < count && now() < end; sleep_seconds(0.01)) {
+        http_reply reply = http_send(NULL, port, &(http_request){.method = "GET", .path = "/metrics"});
+        const double answered =
+            exposition_value(reply.body, "http_server_request_duration_seconds_count", "/attention\"");
+        arrived = exposition_value(reply.body, "attentiond_requests_in_flight", NULL) - 1; /* but for this one */
+        if (answered > 0) arrived += answered;
+        http_free(&reply);
+    }
+    CHECK(arrived >= count, "%g requests of %g have arrived", arrived, count);
 }
 
 static void test_the_ready_line(void) {
@@ -348,7 +363,7 @@ static void test_an_idle_daemon_stops_at_once(void) {
 
 static void test_a_drain_answers_what_is_in_flight(void) {
     enum { POSTS = 12 };
-    static const char *const flags[] = {"--drain-timeout", "60s", NULL};
+    static const char *const flags[] = {"--drain-timeout", "10m", "--compute-timeout", "10m", NULL};
     daemon_process daemon;
     wire_link wires[POSTS], probe, upload, late;
     text_buffer text = heavy_post(15000);
@@ -363,7 +378,7 @@ static void test_a_drain_answers_what_is_in_flight(void) {
     http_reply reply = wire_reply(&probe, 5, false);
     CHECK(reply.status == 200, "healthz %d", reply.status);
     http_free(&reply);
-    sleep_seconds(0.3);
+    await_arrivals(daemon.port, POSTS + 1);
     kill(daemon.pid, SIGTERM);
     bool refused = false;
     for (const double end = now() + patient(10); !refused && now() < end; sleep_seconds(0.01)) {
@@ -427,6 +442,7 @@ static void test_the_drain_time_out(void) {
     CHECK_FATAL(daemon_start(&daemon, flags), "no daemon");
     CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect");
     wire_send(&wire, text.bytes, text.length);
+    await_arrivals(daemon.port, 1);
     sleep_seconds(0.3);
     kill(daemon.pid, SIGTERM);
     http_reply reply = wire_reply(&wire, 10, false);
@@ -445,6 +461,7 @@ static void test_a_second_signal_ends_at_once(void) {
     CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
     CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect");
     wire_send(&wire, text.bytes, text.length);
+    await_arrivals(daemon.port, 1);
     sleep_seconds(0.3);
     kill(daemon.pid, SIGTERM);
     expect_logged(&daemon, "draining");
