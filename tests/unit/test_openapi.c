@@ -59,7 +59,8 @@ static void test_every_error_is_described(void) {
         const api_code_info *info = &api_codes[i];
         CHECK(holds(AT(properties, "code", "enum"), info->code), "%s is not a code of Problem", info->code);
         CHECK(holds(AT(properties, "title", "enum"), info->title), "%s is not a title of Problem", info->title);
-        CHECK(holds_integer(AT(properties, "status", "enum"), info->status), "%d is not a status of Problem", info->status);
+        CHECK(holds_integer(AT(properties, "status", "enum"), info->status), "%d is not a status of Problem",
+              info->status);
         json_t *example = example_of(info->code);
         if (!CHECK(example != NULL, "no example of %s", info->code)) continue;
         const char *title = json_string_value(AT(example, "title")), *code = json_string_value(AT(example, "code"));
