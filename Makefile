@@ -48,7 +48,7 @@ CORE_TYPED := $(shell grep -lE 'include "([^"]*/)?(ops|tile)\.h"' $(CORE_SRC))
 CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(CORE_TYPED),$(CORE_SRC))) \
   $(foreach type,f32 f64,$(CORE_TYPED:%.c=$(B)/%_$(type).o))
 API_SRC := $(sort $(shell find api -name '*.c'))
-API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o
+API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o $(B)/api/page/files.o
 SERVER_SRC := $(sort $(shell find server -name '*.c'))
 SERVER_OBJ := $(SERVER_SRC:%.c=$(B)/%.o)
 # gcc 12 hardly vectorises at -O2. For aarch64 it fails on wide_range.c at -O3, which need not be fast.
@@ -77,6 +77,11 @@ $(B)/api/info/openapi_json.o: $(B)/api/info/openapi_json.c
 	$(COMPILE)
 $(B)/api/info/openapi_json.c: api/openapi.json tools/embed.sh
 	$(Q)$(call say,EMBED $@)mkdir -p $(@D) && sh tools/embed.sh api_openapi_json $< >$@
+$(B)/api/page/files.o: DEFINES = -I.
+$(B)/api/page/files.o: $(B)/api/page/files.c
+	$(COMPILE)
+$(B)/api/page/files.c: $(wildcard web/*) tools/embed.sh tools/embed-page.sh
+	$(Q)$(call say,EMBED $@)mkdir -p $(@D) && sh tools/embed-page.sh $(sort $(wildcard web/*)) >$@
 # the files that know the version are compiled again when it, or the revision, has changed
 VERSIONED := $(patsubst %.c,$(B)/%.o,$(shell grep -lE 'ATTENTIOND_(VERSION|REVISION)' $(API_SRC) $(SERVER_SRC)))
 $(VERSIONED): DEFINES = -DATTENTIOND_VERSION='"$(VERSION)"' -DATTENTIOND_REVISION='"$(REVISION)"'

@@ -29,6 +29,8 @@ struct api_request {
     api_decoder *decoder;      /* undoes it, while the body comes; NULL: none */
     api_coding_choice accepts; /* codings of a reply */
     bool varies;               /* the reply depends on Accept-Encoding */
+    const void *found;         /* what begin of a route found for its finish */
+    bool unchanged;            /* ... and the client has it already */
     json_t *root;              /* the document */
     api_job job;
     atomic_uint_least64_t timeout; /* microseconds that the client grants, 0: no limit */

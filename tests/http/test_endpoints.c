@@ -139,8 +139,8 @@ static void test_an_unknown_method(void) {
 }
 
 static void test_unknown_paths(void) {
-    static const char *const paths[] = {"/",      "/nope",       "/attention/",   "/attentio",   "/Attention",
-                                        "/mha/x", "//attention", "/%61ttention/", "/healthz/..", "/.."};
+    static const char *const paths[] = {"/page/a/b", "/nope",       "/attention/",   "/attentio",   "/Attention",
+                                        "/mha/x",    "//attention", "/%61ttention/", "/healthz/..", "/.."};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         http_reply get = send_plain("GET", paths[i], NULL), post = send_plain("POST", paths[i], SMALL);
         expect_problem(&get, 404, "not_found", NULL, paths[i]);
@@ -329,10 +329,11 @@ static void test_openapi(void) {
     for (size_t i = 0; i < ENDPOINTS; i++)
         CHECK(json_object_get(json_object_get(paths, endpoints[i].path), i < 2 ? "post" : "get"), "%s is not described",
               endpoints[i].path);
-    size_t own = 0; /* without those of the Open Inference Protocol */
+    size_t own = 0; /* without those of the Open Inference Protocol and of the page */
     const char *path;
     json_t *item;
-    json_object_foreach(paths, path, item) own += strncmp(path, "/v2", 3) != 0;
+    json_object_foreach(paths, path, item) own +=
+        strncmp(path, "/v2", 3) != 0 && strcmp(path, "/") != 0 && strncmp(path, "/page/", 6) != 0;
     CHECK(own == ENDPOINTS, "%zu paths", own);
     json_decref(json);
     http_free(&reply);

@@ -103,9 +103,9 @@ static void test_fields_and_names_are_those_of_the_code(void) {
 /* a path of the document with its parameter filled in; static memory */
 static const char *filled(const char *path) {
     static char text[128];
-    const char *model = strstr(path, "{model}");
-    if (!model) return path;
-    snprintf(text, sizeof text, "%.*sattention%s", (int)(model - path), path, model + sizeof "{model}" - 1);
+    const char *from = strchr(path, '{'), *to = strchr(path, '}');
+    if (!from || !to) return path;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(from - path), path, from[1] == 'm' ? "attention" : "main.js", to + 1);
     return text;
 }
 
