@@ -122,6 +122,9 @@ test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
 #: make test-python        clients and examples in Python, with packages from PyPI
 test-python: $(B)/attentiond
 	@ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV) || [ $$? -eq 77 ]
+#: make test-browser       the page in chromium
+test-browser: $(B)/attentiond
+	@ATTENTIOND=$(abspath $(B))/attentiond sh tests/browser/run.sh || [ $$? -eq 77 ]
 #: make smoke URL=…        checks a running daemon from outside, with curl alone
 smoke:
 	@sh docker/smoke.sh $(URL)
@@ -182,7 +185,8 @@ help:
 clean:
 	rm -rf build
 always:
-.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python smoke run install image \
-  check-layers check-docs format format-check lint lint-cppcheck lint-tidy syntax $(SYNTAX) help clean
+.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python test-browser smoke run \
+  install image check-layers check-docs format format-check lint lint-cppcheck lint-tidy syntax \
+  $(SYNTAX) help clean
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
