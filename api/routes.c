@@ -9,12 +9,11 @@ static const api_route routes[] = {
 #define ROW(name) {.path = "/" #name, .allow = API_ALLOW_POST, .operation = &api_##name},
     API_OPERATION_LIST(ROW)
 #undef ROW
-        {"/healthz", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_healthz},
-    {"/readyz", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_readyz},
-    {"/version", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_version},
-    {"/metrics", API_ALLOW_GET, NULL, API_TYPE_METRICS, false, api_has_metrics, NULL, api_answer_metrics},
-    {"/openapi.json", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_openapi},
-    {"/", API_ALLOW_GET, NULL, NULL, true, api_has_page, api_page_begin, api_page_answer},
+#define ROW(name, path, allow, type, ignored, exists, begin) \
+    {path, allow, NULL, type, ignored, exists, begin, api_answer_##name},
+        API_INFO_LIST(ROW)
+#undef ROW
+            {"/", API_ALLOW_GET, NULL, NULL, true, api_has_page, api_page_begin, api_page_answer},
     {"/page/{file}", API_ALLOW_GET, NULL, NULL, true, api_has_page, api_page_begin, api_page_answer},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };

@@ -35,10 +35,15 @@ static double flops(const attn_problem *problem) {
     return cells * (double)problem->heads * 2.0 * ((double)problem->d_k + (double)problem->d_v);
 }
 
-static size_t workspace_bytes(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
+size_t attn_softmax_workspace(const attn_engine *engine, const attn_problem *problem, attn_features features,
+                              const attn_results *results) {
     attn_plan plan;
-    attn_plan_init(&plan, engine, problem, results, attn_features_of(problem));
+    attn_plan_init(&plan, engine, problem, results, features);
     return plan.total_bytes;
+}
+
+static size_t workspace(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
+    return attn_softmax_workspace(engine, problem, attn_features_of(problem), results);
 }
 
 static bool wants_more(const attn_results *r) {
@@ -62,9 +67,9 @@ attn_status attn_softmax_run(const attn_engine *engine, const attn_problem *prob
 }
 
 static attn_status run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
-                       void *workspace, const atomic_bool *cancel, attn_fault *fault) {
-    return attn_softmax_run(engine, problem, attn_features_of(problem), results, workspace, cancel, fault);
+                       void *memory, const atomic_bool *cancel, attn_fault *fault) {
+    return attn_softmax_run(engine, problem, attn_features_of(problem), results, memory, cancel, fault);
 }
 
 const attn_calculation attn_calculation_softmax = {
-    .name = "softmax", .workspace = workspace_bytes, .run = run, .flops = flops};
+    .name = "softmax", .workspace = workspace, .run = run, .flops = flops};

@@ -34,7 +34,7 @@ static void check_output(const attn_problem *p, const attn_results *r, const cha
 static bool uses_tiles(const attn_engine *engine, const attn_problem *p, attn_features features) {
     bag owner = {0};
     const attn_results r = results_room(&owner, p, WANT_OUTPUT);
-    const size_t bytes = attn_workspace(engine, p, &r);
+    const size_t bytes = attn_softmax_workspace(engine, p, features, &r);
     unsigned char *workspace = aligned_alloc(64, bytes + 64 - bytes % 64);
     if (!workspace) abort();
     memset(workspace, 0xa5, bytes);
