@@ -97,6 +97,10 @@ static void add_outputs(api_short_text *text, const api_schema *schema, bool con
     }
 }
 
+/* What a client of half precision would otherwise wonder about. */
+static const char reply_types[] = "outputs are FP32, or FP64 if dtype is float64, whatever the inputs are; F64, F32, "
+                                  "F16 or BF16 asks for another type";
+
 void api_oip_answer_model(api_request *request) {
     const api_schema *schema = &request->operation->schema;
     api_short_text text;
@@ -108,7 +112,9 @@ void api_oip_answer_model(api_request *request) {
     add_inputs(&text, schema, false);
     api_text_add(&text, "],\"outputs\":[");
     add_outputs(&text, schema, false);
-    api_text_add(&text, "]}\n");
+    api_text_add(&text, "],\"parameters\":{\"reply_dtype\":\"");
+    api_text_add(&text, reply_types);
+    api_text_add(&text, "\"}}\n");
     say(request, &text);
 }
 
@@ -126,7 +132,9 @@ void api_oip_answer_config(api_request *request) {
     add_inputs(&text, schema, true);
     api_text_add(&text, "],\"output\":[");
     add_outputs(&text, schema, true);
-    api_text_add(&text, "]}\n");
+    api_text_add(&text, "],\"parameters\":{\"reply_dtype\":{\"string_value\":\"");
+    api_text_add(&text, reply_types);
+    api_text_add(&text, "\"}}}\n");
     say(request, &text);
 }
 

@@ -831,6 +831,8 @@ static void test_metadata(void) {
                   SHOWN(a));
         }
         CHECK(outputs == (m ? 13 : 9), "%zu outputs", outputs);
+        const json_t *types = json_object_get(json_object_get(a.json, "parameters"), "reply_dtype");
+        CHECK(json_is_string(types) && strstr(json_string_value(types), "FP32"), "types of outputs: %.*s", SHOWN(a));
         done(&a);
         snprintf(path, sizeof path, "/v2/models/%s/config", models[m]);
         a = send_raw("GET", path, none, "", 0);
@@ -840,6 +842,8 @@ static void test_metadata(void) {
         CHECK(json_array_size(json_object_get(a.json, "input")) == inputs &&
                   json_array_size(json_object_get(a.json, "output")) == outputs,
               "%.*s", SHOWN(a));
+        types = json_object_get(json_object_get(a.json, "parameters"), "reply_dtype");
+        CHECK(json_is_string(json_object_get(types, "string_value")), "types of outputs: %.*s", SHOWN(a));
         json_array_foreach(json_object_get(a.json, "input"), i, tensor) {
             CHECK(json_is_boolean(json_object_get(tensor, "optional")), "%.*s", SHOWN(a));
             CHECK(strncmp(json_string_value(json_object_get(tensor, "data_type")), "TYPE_", 5) == 0, "%.*s", SHOWN(a));
