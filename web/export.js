@@ -58,8 +58,16 @@ export function picture(view) {
   ctx.fillText(words.high, place.left + 256, y + 24);
   ctx.textAlign = 'left';
   ctx.fillText(words.words, place.left, y + 42, width - place.left - 8);
-  ctx.fillStyle = rgb(LOOKS.blocked);
-  for (let k = 0; k < 4; k++) ctx.fillRect(place.left + 290 + 5 * k, y, 2, 12);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(place.left + 288, y, 22, 12);
+  ctx.clip();
+  ctx.strokeStyle = rgb(LOOKS.blocked);
+  ctx.lineWidth = 1.3;
+  ctx.beginPath();
+  for (let x = place.left + 288; x < place.left + 324; x += 5) ctx.moveTo(x, y), ctx.lineTo(x - 12, y + 12);
+  ctx.stroke();
+  ctx.restore();
   ctx.strokeRect(place.left + 288, y - 0.5, 22, 13);
   ctx.fillStyle = INK.text;
   ctx.fillText(t('blocked'), place.left + 316, y + 6);
