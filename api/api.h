@@ -107,7 +107,7 @@ typedef struct api_trace {
 
 typedef struct api_response {
     int status;
-    const char *content_type; /* NULL where there is no body */
+    const char *content_type; /* NULL if there is no body */
     const char *body;         /* owned by the request */
     size_t length;
     api_header headers[8]; /* Allow, Retry-After, Server-Timing ...; name NULL ends the list */
@@ -119,7 +119,7 @@ typedef struct api_response {
  * during the call. NULL: out of memory; send api_out_of_memory(). */
 api_request *api_begin(api_service *service, const api_head *head);
 
-/* The reply, where it is decided before the body has ended so that reading the body is of no use; else NULL.
+/* The reply, if it is decided before the body has ended, so that reading the body is of no use; else NULL.
  * Pushing more bytes is harmless and costs nothing. */
 const api_response *api_refused(const api_request *request);
 

@@ -85,7 +85,7 @@ __attribute__((format(printf, 5, 0))) void api_error_setv(api_error *error, api_
 struct api_memory;
 void api_error_memory(api_error *error, const struct api_memory *memory);
 
-/* Appends "/token" to a pointer, escaping ~ and / (RFC 6901, section 3) and leaving valid UTF-8; cuts where it is full.
+/* Appends "/token" to a pointer, escaping ~ and / (RFC 6901, section 3) and leaving valid UTF-8; cuts it if it is full.
  */
 void api_pointer_add(char pointer[256], const char *token);
 void api_pointer_add_index(char pointer[256], size_t index);

@@ -35,8 +35,8 @@ void api_at_end(api_memory *memory, api_cleanup *cleanup);
 void *api_small(api_memory *memory, size_t size);
 /* A large piece, aligned to 64. NULL likewise. */
 void *api_large(api_memory *memory, size_t size);
-/* Grows or shrinks a large piece (NULL: a new one), keeping its contents and alignment; where it fails the old piece
- * stays. Large blocks grow without a copy where the system can (mremap). */
+/* Grows or shrinks a large piece (NULL: a new one), keeping its contents and alignment; if it fails the old piece
+ * stays. Large blocks grow without a copy if the system can (mremap). */
 void *api_resize(api_memory *memory, void *piece, size_t size);
 /* The size that a large piece of `size` should grow to where `wanted` is needed and more may come: twice, or from half
  * a megabyte on an eighth more, in whole huge pages. Such a piece moves by page tables; what is charged stays close to

@@ -30,7 +30,7 @@ void api_text_add_unsigned(api_short_text *text, unsigned long long number) {
     api_text_add(text, first);
 }
 
-/* Bytes of the well-formed UTF-8 character at `s` (RFC 3629, section 4), 0 where there is none. */
+/* Bytes of the well-formed UTF-8 character at `s` (RFC 3629, section 4), 0 if there is none. */
 static size_t utf8_length(const unsigned char *s) {
     if (s[0] < 0x80) return 1;
     if (s[0] < 0xc2 || s[0] > 0xf4) return 0;

@@ -39,7 +39,7 @@ api_decoded api_decoder_push(api_decoder *decoder, const void *bytes, size_t len
 /* To be called before its memory is given back, which takes the rest; NULL is allowed. */
 void api_decoder_free(api_decoder *decoder);
 
-/* Codes a reply, fast rather than small. Returns a piece of `memory`, *coded bytes long; NULL where there is no memory
+/* Codes a reply, fast rather than small. Returns a piece of `memory`, *coded bytes long; NULL if there is no memory
  * for it or `cancelled` (NULL: never) was set. */
 void *api_encode(api_memory *memory, api_coding coding, const void *bytes, size_t length, size_t *coded,
                  const atomic_bool *cancelled);

@@ -15,7 +15,7 @@ enum {
     ZLIB_MEMORY = 8, /* zlib's default: 256 KiB */
 };
 
-/* The coded reply, growing; it is let out where it stands by the one that asked for it. */
+/* The coded reply, growing. */
 typedef struct output {
     api_memory *memory;
     char *bytes;

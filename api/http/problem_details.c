@@ -9,7 +9,7 @@
 enum { CLOSING = 4 }; /* bytes that are kept free for what ends the document */
 enum { RETRY = 16 };  /* bytes at the end of the body's buffer that hold Retry-After */
 
-/* Adds a member that is cut where it would leave less than `spare` bytes free. */
+/* Adds a member that is cut if it would leave less than `spare` bytes free. */
 static void add_cut(api_short_text *text, const char *member, const char *string, size_t spare) {
     api_text_add(text, member);
     text->capacity -= spare;

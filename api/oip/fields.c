@@ -146,7 +146,7 @@ void api_oip_read(api_body *body, json_t *tree) {
 
 /* ---- pointers --------------------------------------------------------------------------------------------------- */
 
-/* What follows the member `name` in a pointer; NULL where it leads elsewhere. */
+/* What follows the member `name` in a pointer; NULL if it leads elsewhere. */
 static const char *behind(const char *pointer, const char *name) {
     char member[256] = "";
     api_pointer_add(member, name);
