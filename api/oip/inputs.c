@@ -1,9 +1,10 @@
-/* oip_inputs.c: the inputs of an infer request, numbers in the JSON or bytes behind it, as fields of the skeleton. */
+/* The inputs of an infer request, numbers in the JSON or bytes behind it, as fields of the document. */
 #include <string.h>
 
-#include "oip.h"
+#include "infer.h"
+#include "model.h"
 
-typedef struct described { /* the members of an input */
+typedef struct described { /* the members of an input; NULL: absent, or null */
     json_t *name, *shape, *datatype, *data, *parameters;
 } described;
 
@@ -20,37 +21,40 @@ static void describe(api_oip_state *state, size_t index, json_t *json, described
                                                          : NULL;
         api_oip_point(pointer, "inputs", index, key, NULL);
         if (slot)
-            *slot = member;
+            *slot = json_is_null(member) ? NULL : member;
         else
-            api_oip_fault(state, pointer, "an input has name, shape, datatype, data and parameters, got \"%.100s\"",
-                          key);
+            api_oip_fault(state, pointer,
+                          "unknown member \"%.100s\"; an input has name, shape, datatype, data and parameters", key);
     }
 }
 
-/* binary_data_size; any other parameter of an input is a fault */
 static void read_input_parameters(api_body *body, size_t index, json_t *json, api_oip_input *input) {
     api_oip_state *state = body->state;
     char pointer[256];
     const char *key;
     json_t *member;
     api_oip_point(pointer, "inputs", index, "parameters", NULL);
-    if (json && !json_is_object(json) && !json_is_null(json))
-        api_oip_fault(state, pointer, "the parameters of an input: expected an object");
+    if (json && !json_is_object(json)) api_oip_fault(state, pointer, "parameters: expected an object");
     json_object_foreach(json, key, member) {
         int64_t size = -1;
         api_error ignored = {0};
         api_oip_point(pointer, "inputs", index, "parameters", key);
+        if (api_oip_is_ignored(key)) continue;
         if (strncmp(key, "shared_memory", 13) == 0) {
-            api_oip_fault(state, pointer, "shared memory is not read: send the numbers as data, or after the JSON");
+            api_oip_fault(state, pointer,
+                          "shared memory is not supported: send the numbers as data, or after the JSON");
         } else if (strcmp(key, "binary_data_size") != 0) {
-            api_oip_fault(state, pointer, "an input knows the parameter binary_data_size, got \"%.100s\"", key);
+            api_oip_fault(state, pointer, "unknown parameter \"%.100s\"; an input has binary_data_size", key);
+        } else if (json_is_null(member)) {
+            continue;
         } else if (!api_oip_value(body, member) ||
                    !api_take_integer(api_oip_value(body, member), pointer, &size, &ignored) || size < 0) {
             api_oip_fault(state, pointer, "binary_data_size: expected a number of bytes from 0 to 2^53");
         } else if (!state->has_header && size > 0) {
-            api_oip_fault(state, pointer,
-                          "binary_data_size promises bytes after the JSON, but no Inference-Header-Content-Length says "
-                          "where the JSON ends");
+            api_oip_fault(
+                state, pointer,
+                "binary_data_size needs the header Inference-Header-Content-Length, which says where the JSON "
+                "ends");
         } else {
             input->binary = true;
             input->size = (uint64_t)size;
@@ -62,41 +66,16 @@ static void read_input_parameters(api_body *body, size_t index, json_t *json, ap
 static bool read_shape(api_body *body, size_t index, json_t *json, api_oip_input *input) {
     api_oip_state *state = body->state;
     char pointer[256], text[API_SHAPE_TEXT];
-    api_oip_point(pointer, "inputs", index, "shape", NULL);
     api_value *value = api_oip_value(body, json);
-    const int64_t *lengths = NULL;
-    if (value->count > 0 && !(lengths = api_take_integers(body->reader, value, API_DTYPE_NONE, pointer, &state->fault)))
-        return false;
-    if (value->count > API_MAX_RANK) {
-        api_error_set(&state->fault, API_SHAPE_MISMATCH, value->place, pointer, "%s: expected at most 4 axes, got %zu",
-                      input->name, value->count);
-        return false;
-    }
-    size_t count = 1, nonzero = 1;
-    input->rank = value->count;
-    for (size_t i = 0; i < input->rank; i++) {
-        if (lengths[i] < 0) {
-            api_pointer_add_index(pointer, i);
-            api_error_set(&state->fault, API_OUT_OF_RANGE, value->place, pointer,
-                          "%s: expected an axis length of at least 0, got %lld", input->name, (long long)lengths[i]);
-            return false;
-        }
-        input->shape[i] = (size_t)lengths[i];
-        count = api_times_sizes(count, input->shape[i]);
-        if (lengths[i] > 0) nonzero = api_times_sizes(nonzero, input->shape[i]);
-    }
-    if (nonzero > (size_t)1 << 53) {
-        api_error_set(&state->fault, API_OUT_OF_RANGE, value->place, pointer,
-                      "%s: expected a shape of at most 2^53 elements, got more", input->name);
-        return false;
-    }
-    const size_t wanted = api_times_sizes(count, api_dtype_size(input->dtype));
+    size_t count;
+    api_oip_point(pointer, "inputs", index, "shape", NULL);
+    if (!api_value_axes(value, pointer, input->name, &input->rank, input->shape, &count, &state->fault)) return false;
+    const size_t size = api_dtype_size(input->dtype), wanted = count * size; /* count is at most 2^53 */
     if (wanted == input->size) return true;
     api_oip_point(pointer, "inputs", index, "parameters", "binary_data_size");
     api_error_set(&state->fault, API_SHAPE_MISMATCH, value->place, pointer,
                   "%s: expected %zu bytes for the shape %s of %zu bytes each, got binary_data_size %llu", input->name,
-                  wanted, api_shape_text(text, input->rank, input->shape), api_dtype_size(input->dtype),
-                  (unsigned long long)input->size);
+                  wanted, api_shape_text(text, input->rank, input->shape), size, (unsigned long long)input->size);
     return false;
 }
 
@@ -117,7 +96,7 @@ static json_t *make_tensor(api_body *body, json_t *json, const described *d) {
             ok = api_oip_add_member(body, object, key, json_incref(member));
         } else if (member == d->datatype) {
             ok = api_oip_add_member(body, object, "dtype",
-                                    json_string(api_dtype_name(api_oip_datatype(api_oip_text(member)))));
+                                    json_string(api_dtype_name(api_dtype_of_datatype(api_oip_text(member)))));
         }
         if (!ok) break;
     }
@@ -128,7 +107,7 @@ static void read_input(api_body *body, size_t index, json_t *json) {
     api_oip_state *state = body->state;
     api_oip_input *input = &state->inputs[state->input_count];
     described d = {0};
-    char pointer[256];
+    char pointer[256], list[API_DTYPE_LIST];
     api_oip_point(pointer, "inputs", index, NULL, NULL);
     if (!json_is_object(json)) {
         api_oip_fault(state, pointer, "expected an object with name, shape, datatype and data");
@@ -141,14 +120,14 @@ static void read_input(api_body *body, size_t index, json_t *json) {
         return;
     }
     if (!(input->name = api_oip_keep(body, api_oip_text(d.name)))) return;
-    input->dtype = api_oip_datatype(api_oip_text(d.datatype));
+    input->dtype = api_dtype_of_datatype(api_oip_text(d.datatype));
     read_input_parameters(body, index, d.parameters, input);
     if (json_object_get(body->draft, input->name)) {
-        api_oip_fault(state, pointer, "the input \"%.100s\" is there twice", input->name);
+        api_oip_fault(state, pointer, "duplicate input \"%.100s\"", input->name);
     } else if (input->dtype == API_DTYPE_NONE) {
         api_oip_point(pointer, "inputs", index, "datatype", NULL);
-        api_oip_fault(state, pointer, "%.100s: expected a datatype of " API_OIP_DATATYPES ", got \"%.40s\"",
-                      input->name, api_oip_text(d.datatype));
+        api_oip_fault(state, pointer, "%.100s: expected a datatype of %s, got \"%.40s\"", input->name,
+                      api_dtype_list(list, true), api_oip_text(d.datatype));
     } else if (input->binary == (d.data != NULL)) {
         api_oip_fault(state, pointer, "%.100s: expected data or the parameter binary_data_size, got %s", input->name,
                       d.data ? "both" : "neither");
@@ -174,7 +153,7 @@ void api_oip_read_inputs(api_body *body, json_t *json) {
         return;
     }
     if (json_array_size(json) > API_OIP_MAX_INPUTS)
-        api_oip_fault(state, "/inputs", "more inputs than any model has: %zu", json_array_size(json));
+        api_oip_fault(state, "/inputs", "too many inputs: %zu", json_array_size(json));
     json_array_foreach(json, i, input) {
         if (!state->fault.code) read_input(body, i, input);
     }

@@ -121,10 +121,10 @@ static size_t fill(uint8_t *out, const char *dtype, size_t count) {
     return count * size;
 }
 
-enum { N = 70, D = 5 }; /* more numbers than are converted at a time, and no multiple of that */
+enum { N = 70, D = 5 }; /* more numbers than are converted at a time, and not a multiple of that */
 
-/* q, k, v of a dtype, a mask, lengths; in another order among the data than in the header, so that most stand at odd
- * places */
+/* q, k, v of a dtype, a mask, lengths; in another order in the data than in the header, so that most are at odd
+ * addresses */
 static void same_as_json(const char *dtype, const char *compute, const char *reply_dtype) {
     static uint8_t data[3 * N * D * 8 + N * N + 8 + 1];
     char header[1000], *json = malloc(100000);
@@ -236,9 +236,10 @@ static void test_options(void) {
     same_option("return", "[\\\"lse\\\"]", "lse", "['lse']");
     same_option("tokens", "a b", "a+b", "['a b']");
     same_option("key_tokens", "a,b", "a,b", "['a','b']");
-    same_option("mask", "[[true, false]]", "[[true,false]]", "[[true,false]]");
-    same_option("bias", "[0, -Infinity]", "0,-Infinity", "[0,-Infinity]");
-    same_option("bias", "{\\\"shape\\\": [1], \\\"data\\\": [3]}", "{%22shape%22:[1],%22data%22:[3]}", "[3]");
+    same_option("causal", "True", "1", "true");
+    same_option("causal", "0", "False", "false");
+    same_option("kv_lengths", "1", "%5B1e0%5D", "[1]");
+    same_option("tokens", "1", "1", "['1']");
     same_option("format", "flat", "flat", "'flat'");
     same_option("trace", "null", "null", "null");
 }
@@ -247,25 +248,25 @@ static void test_options_that_are_wrong(void) {
     static const struct {
         const char *metadata, *query, *code, *pointer;
     } rows[] = {
-        {"'__metadata__':{'causal':'true'},", "causal=false", "out_of_range", "/causal"},
-        {"'__metadata__':{'scale':'0.5'},", "scale=0.25", "out_of_range", "/scale"},
-        {"'__metadata__':{'window':'[1,2]'},", "window=1,3", "out_of_range", "/window"},
-        {"'__metadata__':{'return':'[\\\"lse\\\"]'},", "return=lse,output", "out_of_range", "/return"},
-        {"", "causal=true&causal=false", "out_of_range", "/causal"},
+        {"'__metadata__':{'causal':'true'},", "causal=false", "out_of_range", NULL},
+        {"'__metadata__':{'scale':'0.5'},", "scale=0.25", "out_of_range", NULL},
+        {"'__metadata__':{'window':'[1,2]'},", "window=1,3", "out_of_range", NULL},
+        {"'__metadata__':{'return':'[\\\"lse\\\"]'},", "return=lse,output", "out_of_range", NULL},
+        {"", "causal=true&causal=false", "out_of_range", NULL},
         {"'__metadata__':{'q':'[[1,2]]'},", NULL, "out_of_range", "/q"},
-        {"", "k=[[1,2]]", "out_of_range", "/k"},
+        {"", "k=[[1,2]]", "unknown_field", NULL},
         {"'__metadata__':{'casual':'true'},", NULL, "unknown_field", "/casual"},
-        {"", "casual=true", "unknown_field", "/casual"},
-        {"", "caus%ff%00l=true", "unknown_field", "/caus??l"},
+        {"", "casual=true", "unknown_field", NULL},
+        {"", "caus%ff%00l=true", "unknown_field", NULL},
         {"'__metadata__':{'causal':true},", NULL, "wrong_type", "/__metadata__/causal"},
         {"'__metadata__':'x',", NULL, "wrong_type", "/__metadata__"},
-        {"'__metadata__':{'causal':'1'},", NULL, "wrong_type", "/causal"},
-        {"'__metadata__':{'causal':'True'},", NULL, "wrong_type", "/causal"},
-        {"", "causal", "wrong_type", "/causal"},
-        {"", "causal=true,\"scale\":2", "wrong_type", "/causal"},
-        {"", "scale=1},\"causal\":{", "out_of_range", "/scale"},
-        {"", "dtype=float16", "out_of_range", "/dtype"},
-        {"", "reply_dtype=I64", "out_of_range", "/reply_dtype"},
+        {"'__metadata__':{'causal':'2'},", NULL, "wrong_type", "/causal"},
+        {"'__metadata__':{'causal':'TRUE'},", NULL, "wrong_type", "/causal"},
+        {"", "causal", "wrong_type", NULL},
+        {"", "causal=true,\"scale\":2", "wrong_type", NULL},
+        {"", "scale=1},\"causal\":{", "out_of_range", NULL},
+        {"", "dtype=float16", "out_of_range", NULL},
+        {"", "reply_dtype=I64", "out_of_range", NULL},
         {"'__metadata__':{'format':'base32'},", NULL, "out_of_range", "/format"},
         {"'__metadata__':{'window':'[1,2,3]'},", NULL, "shape_mismatch", "/window"},
         {"'__metadata__':{'window':'[1,-2]'},", NULL, "out_of_range", "/window/1"},
@@ -287,7 +288,7 @@ static void expect_json(const char *query, bytes body, const char *wanted) {
     free(a.body.data);
 }
 
-/* what programs that write such files add, and empty pairs */
+/* metadata that libraries add, and empty pairs */
 static void test_what_counts_as_nothing(void) {
     bytes body = small_body("'__metadata__':{'format':'pt','causal':'null'},");
     expect_json("", body, "{\"output\":[[1.6604769,2.660477]]}\n");
@@ -295,7 +296,7 @@ static void test_what_counts_as_nothing(void) {
     free(body.data);
 }
 
-/* tensors without axes stand for numbers and booleans */
+/* tensors without axes are numbers and booleans */
 static void test_scalars(void) {
     struct {
         float numbers[10];
@@ -310,7 +311,7 @@ static void test_scalars(void) {
                          &data, 57);
     expect_json(NULL, body, "{\"output\":[[2,3]]}\n");
     body.data[body.length - 1] = 2;
-    expect_fault("a byte that is no boolean", NULL, body, 422, "wrong_type", "/causal");
+    expect_fault("a byte that is not a boolean", NULL, body, 422, "wrong_type", "/causal");
     free(body.data);
 }
 
@@ -343,7 +344,7 @@ static void test_broken_headers(void) {
         {"{'q':{'dtype':'F32','shape':[true],'data_offsets':[0,8]}}", 422, "wrong_type", "/q"},
         {"{'q':{'dtype':'F32','shape':['1'],'data_offsets':[0,8]}}", 422, "wrong_type", "/q"},
         {"{'q':{'dtype':'F32','shape':[[1,2]],'data_offsets':[0,8]}}", 422, "wrong_type", "/q"},
-        {"{'q':{'dtype':'F32','shape':[-1,2],'data_offsets':[0,8]}}", 422, "out_of_range", "/q"},
+        {"{'q':{'dtype':'F32','shape':[-1,2],'data_offsets':[0,8]}}", 422, "out_of_range", "/q/0"},
         {"{'q':{'dtype':'F32','shape':[4294967296,4294967296],'data_offsets':[0,0]}}", 422, "out_of_range", "/q"},
         {"{'q':{'dtype':'F32','shape':[0,4294967296,4294967296],'data_offsets':[0,0]}}", 422, "out_of_range", "/q"},
         {"{'q':{'dtype':'F32','shape':[1,1,1,1,1,1,1,1,2],'data_offsets':[0,8]}}", 422, "shape_mismatch", "/q"},
@@ -540,6 +541,64 @@ static void test_negotiation(void) {
     free(body.data);
 }
 
+/* ---- bodies whose type tells nothing ------------------------------------------------------------------------------
+ */
+
+static answer send_typed(const char *type, const char *accept, bytes body, size_t piece) {
+    const exchange_headers headers = {
+        {accept ? "accept" : "x", accept ? accept : "", type ? "content-type" : NULL, type, NULL}};
+    return send_pieces(headers, "/attention", NULL, body, piece);
+}
+
+static void expect_answer(answer a, int status, const char *content_type, const char *what) {
+    CHECK(a.status == status && strcmp(a.content_type, content_type) == 0, "%s: expected %d in %s, got %d in %s: %s",
+          what, status, content_type, a.status, a.content_type, (char *)a.body.data);
+    free(a.body.data);
+}
+
+static void test_recognized_by_its_first_bytes(void) {
+    static const char *const vague[] = {NULL, "", "application/x-www-form-urlencoded", "application/octet-stream",
+                                        "Application/Octet-Stream; x=y"};
+    bytes body = small_body("");
+    answer named = send_as(NULL, "/attention", NULL, body);
+    for (size_t i = 0; i < sizeof vague / sizeof *vague; i++) {
+        const char *type = vague[i] ? vague[i] : "no type";
+        for (size_t piece = 0; piece < 12; piece++) {
+            answer a = send_typed(vague[i], NULL, body, piece);
+            CHECK(a.status == 200 && strcmp(a.content_type, SAFETENSORS) == 0 && a.body.length == named.body.length &&
+                      memcmp(a.body.data, named.body.data, a.body.length) == 0,
+                  "%s in pieces of %zu: %d %s", type, piece, a.status, a.content_type);
+            free(a.body.data);
+        }
+        expect_answer(send_typed(vague[i], "application/json", body, 3), 200, "application/json", type);
+        expect_answer(send_typed(vague[i], "application/json;q=0, */*", body, 3), 200, SAFETENSORS, type);
+        expect_answer(send_typed(vague[i], "text/html", body, 3), 406, "application/problem+json", type);
+    }
+    expect_answer(send_typed("application/json", NULL, body, 0), 400, "application/problem+json", "named JSON");
+    expect_answer(send_typed("text/plain", NULL, body, 0), 415, "application/problem+json", "another type");
+    free(named.body.data);
+    free(body.data);
+}
+
+static void test_vague_bodies_of_other_formats(void) {
+    static const char octets[] = "application/octet-stream", problem[] = "application/problem+json";
+    /* the ninth byte is a brace, as in safetensors */
+    static const char json[] = "{\"mask\":{\"shape\":[1],\"data\":[1]},\"q\":[[1]],\"k\":[[1]],\"v\":[[2]]}";
+    for (size_t piece = 0; piece < 12; piece++) {
+        const bytes text = {(uint8_t *)(uintptr_t)json, sizeof json - 1}, tiny = {(uint8_t *)(uintptr_t) "{}", 2};
+        expect_answer(send_typed(NULL, NULL, text, piece), 200, "application/json", "JSON");
+        expect_answer(send_typed(octets, NULL, text, piece), 415, problem, "JSON as octets");
+        expect_answer(send_typed(NULL, NULL, tiny, piece), 422, problem, "less than nine bytes");
+        expect_answer(send_typed(octets, NULL, tiny, piece), 415, problem, "less than nine bytes of octets");
+        expect_answer(send_typed(NULL, NULL, (bytes){tiny.data, 0}, piece), 400, problem, "nothing");
+        expect_answer(send_typed(octets, NULL, (bytes){tiny.data, 0}, piece), 415, problem, "no octets");
+    }
+    bytes cut = small_body("");
+    cut.length = 9;
+    expect_answer(send_typed(NULL, NULL, cut, 4), 400, problem, "nine bytes of safetensors");
+    free(cut.data);
+}
+
 static void test_a_reply_byte_for_byte(void) {
     answer a = send_json(SAFETENSORS, "/attention",
                          "{\"q\":[[1,0],[0,0]],\"k\":[[1,0],[0,1]],\"v\":[[1],[3]],\"mask\":[[1,0],[0,0]],"
@@ -614,6 +673,8 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_large_data),
         CHECK_TEST(test_empty_tensors),
         CHECK_TEST(test_negotiation),
+        CHECK_TEST(test_recognized_by_its_first_bytes),
+        CHECK_TEST(test_vague_bodies_of_other_formats),
         CHECK_TEST(test_a_reply_byte_for_byte),
         CHECK_TEST(test_reply_dtype),
     };
