@@ -4,7 +4,7 @@
  *
  * This header is the whole public face of core/. It knows nothing of JSON, HTTP, files or the environment.
  * Everything is row-major; sizes and strides are counted in elements, never in bytes. Numbers are float (ATTN_F32)
- * or double (ATTN_F64), one type for a whole problem: where a pointer is `void *` it points to numbers of that type.
+ * or double (ATTN_F64), one type for a whole problem: a pointer that is `void *` points to numbers of that type.
  * Every function may be called from any thread unless it says otherwise; inputs are never written to.
  */
 #ifndef ATTENTION_H
@@ -47,9 +47,9 @@ typedef struct attn_pool attn_pool;     /* threads that share work items */
 /* Row `index` of the kernel table, best first, the portable one last; NULL past the end. */
 const attn_kernel *attn_kernel_at(size_t index);
 const char *attn_kernel_name(const attn_kernel *kernel);
-/* true where this CPU has the instructions of the row */
+/* true if this CPU has the instructions of the row */
 bool attn_kernel_supported(const attn_kernel *kernel);
-/* The row of that name, or the best supported one where name is NULL. NULL: no such row, or not on this CPU. */
+/* The row of that name, or the best supported one if name is NULL. NULL: no such row, or not on this CPU. */
 const attn_kernel *attn_kernel_find(const char *name);
 /* How many tiles of scores this row has computed since the process began: tests check that a forced row really ran. */
 uint64_t attn_kernel_tiles(const attn_kernel *kernel);
@@ -97,7 +97,7 @@ typedef struct attn_out_view {
     size_t batch, head, row;
 } attn_out_view;
 
-/* Something that broadcasts to (batch, heads, n_q, n_k): a stride of 0 where its axis has length 1. data NULL: none */
+/* Something that broadcasts to (batch, heads, n_q, n_k): a stride of 0 if its axis has length 1. data NULL: none */
 typedef struct attn_broadcast {
     const void *data;
     size_t batch, head, query, key;
@@ -116,7 +116,7 @@ typedef struct attn_problem {
     size_t n_q, n_past, n_new, d_k, d_v;
     attn_view q;                 /* (batch, heads, n_q, d_k) */
     attn_view k, v;              /* (batch, kv_heads, n_new, d_k or d_v) */
-    attn_view past_k, past_v;    /* (batch, kv_heads, n_past, d_k or d_v); data NULL where n_past is 0 */
+    attn_view past_k, past_v;    /* (batch, kv_heads, n_past, d_k or d_v); data NULL if n_past is 0 */
     attn_broadcast mask;         /* uint8_t: not 0 = may attend, 0 = blocked */
     attn_broadcast bias;         /* numbers; -infinity blocks */
     const int64_t *kv_lengths;   /* (batch) keys from this index on are blocked; NULL: none */
@@ -162,17 +162,17 @@ typedef struct attn_fault {
     size_t batch, head, query, key;
 } attn_fault;
 
-/* A key is open to a query only where every one of mask, bias, kv_lengths, causal and window leaves it open.
- * Writes open[j] = 1 where key j of (batch, kv_head) is open to at least one query of one head of its group, else 0;
+/* A key is open to a query only if every one of mask, bias, kv_lengths, causal and window leaves it open.
+ * Writes open[j] = 1 if key j of (batch, kv_head) is open to at least one query of one head of its group, else 0;
  * open has n_k places. */
 void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open);
-/* true where query i of (batch, head) has at least one open key */
+/* true if query i of (batch, head) has at least one open key */
 bool attn_query_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query);
 
 /* Useful multiply-adds times two of a run (blocked tiles not counted), as a double since it can exceed 2^64. */
 double attn_flops(const attn_problem *problem);
 
-/* Bytes of workspace that attn_run needs, O(n d): never n_q * n_k. SIZE_MAX where it does not fit size_t. */
+/* Bytes of workspace that attn_run needs, O(n d): never n_q * n_k. SIZE_MAX if it does not fit size_t. */
 size_t attn_workspace(const attn_engine *engine, const attn_problem *problem, const attn_results *results);
 
 /* Computes what `results` asks for. `workspace` is attn_workspace() bytes, aligned to 64, contents ignored.
@@ -198,14 +198,13 @@ typedef struct attn_weight {
  * x and the weights are finite. */
 typedef struct attn_mha {
     attn_problem attention;
-    size_t d_model, d_context,
-        d_out;           /* d_context = d_model where context is NULL; d_out ignored where w_o.data is NULL */
-    const void *x;       /* (batch, n_q, d_model) */
-    const void *context; /* (batch, n_new, d_context), or NULL: x */
-    attn_weight w_q;     /* (d_model, heads * d_k) */
-    attn_weight w_k;     /* (d_context, kv_heads * d_k) */
-    attn_weight w_v;     /* (d_context, kv_heads * d_v) */
-    attn_weight w_o;     /* (heads * d_v, d_out); data NULL: none */
+    size_t d_model, d_context, d_out;  /* d_context = d_model if context is NULL; d_out ignored if w_o.data is NULL */
+    const void *x;                     /* (batch, n_q, d_model) */
+    const void *context;               /* (batch, n_new, d_context), or NULL: x */
+    attn_weight w_q;                   /* (d_model, heads * d_k) */
+    attn_weight w_k;                   /* (d_context, kv_heads * d_k) */
+    attn_weight w_v;                   /* (d_context, kv_heads * d_v) */
+    attn_weight w_o;                   /* (heads * d_v, d_out); data NULL: none */
     const void *b_q, *b_k, *b_v, *b_o; /* as the columns of their weight, or NULL */
     const void *head_mask;             /* (heads): multiplies each head's output, or NULL */
 } attn_mha;
@@ -220,7 +219,7 @@ typedef struct attn_mha_results {
 
 double attn_mha_flops(const attn_mha *mha);
 size_t attn_mha_workspace(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results);
-/* As attn_run. A projected number that overflows is a fault only where it is used (a key open to some query, a query
+/* As attn_run. A projected number that overflows is a fault only if it is used (a key open to some query, a query
  * with something to attend) or asked for. */
 attn_status attn_mha_run(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results,
                          void *workspace, const atomic_bool *cancel, attn_fault *fault);

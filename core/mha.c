@@ -28,10 +28,10 @@ static mha_shape shape_of(const attn_mha *mha) {
 
 /* Where everything stands in the workspace, in bytes. */
 typedef struct mha_plan {
-    size_t q, k, v, heads, open, attend, total; /* total is SIZE_MAX where the sum does not fit */
+    size_t q, k, v, heads, open, attend, total; /* total is SIZE_MAX if the sum does not fit */
 } mha_plan;
 
-/* The heads need a room of their own only where they are wanted and no result holds them. */
+/* The heads need memory of their own only if they are wanted and no result holds them. */
 static void *heads_place(const attn_mha *mha, const attn_mha_results *results, char *own) {
     if (results->heads) return results->heads;
     if (!mha->w_o.data) return results->output;
@@ -98,7 +98,7 @@ static size_t find_not_finite(attn_dtype dtype, size_t from, size_t rows, size_t
                                                                                      block);
 }
 
-/* ---- overflow: a fault where the number is used or asked for ---------------------------------------------------- */
+/* ---- overflow: a fault if the number is used or asked for ---------------------------------------------------- */
 
 static attn_status fault_at(attn_fault *fault, attn_stage stage, size_t batch, size_t head, size_t row, size_t column) {
     if (fault) *fault = (attn_fault){.stage = stage, .batch = batch, .head = head, .query = row, .key = column};
@@ -140,7 +140,7 @@ static attn_status settle(const attn_mha *mha, const spill *p, attn_fault *fault
     return ATTN_OK;
 }
 
-/* ---- the steps -------------------------------------------------------------------------------------------------- */
+/* ---- the parts -------------------------------------------------------------------------------------------------- */
 
 typedef struct mha_run {
     const attn_engine *engine;
@@ -154,7 +154,7 @@ typedef struct mha_run {
 
 static bool cancelled(const mha_run *r) { return r->cancel && atomic_load_explicit(r->cancel, memory_order_relaxed); }
 
-/* q, k and v together: small inputs share the pool's threads, and where weights are columns of one matrix over the same
+/* q, k and v together: small inputs share the pool's threads, and if weights are columns of one matrix over the same
  * x, this is the place that may join them. */
 static attn_status project_inputs(const mha_run *r) {
     const attn_mha *m = r->mha;

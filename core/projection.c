@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A block is one product. Its size is part of the answer's bits where OpenBLAS computes it, so it is a constant: big
+/* A block is one product. Its size is part of the answer's bits if OpenBLAS computes it, so it is a constant: big
  * enough to come near the peak (inner x 128 numbers of the weight are packed for 2 x 512 x 128 x inner operations: with
  * the sides the other way /mha of width 768 took up to 1.14 times as long), small enough that one row times a wide
  * weight, or many rows times a narrow one, still fills several threads. */
@@ -30,7 +30,7 @@ static void add(double *sum, double *lost, double x) {
 /* x . w[:, column] + bias in double, each term as fraction and exponent and the sum taken relative to the greatest
  * exponent: products beyond the range of double are no obstacle, and a term that vanishes beside the greatest is below
  * 2^-1000 of it. Powers of two are exact, and the roundings of products and sums are summed beside them: the error is
- * the final rounding's and some t 2^-100 sum |terms|. Infinite only where the true sum does not fit. */
+ * the final rounding's and some t 2^-100 sum |terms|. Infinite only if the true sum does not fit. */
 static real exact_dot(const attn_projection *p, const real *x, size_t column) {
     int top = INT_MIN, ex, ew;
     const double bias = p->bias ? (double)((const real *)p->bias)[column] : 0;

@@ -11,7 +11,7 @@ typedef struct attn_projection {
     attn_weight weight; /* (inner, columns) */
     const void *bias;   /* (columns), or NULL */
     void *y;            /* (rows, columns) */
-    /* set where some element of y does not fit the type, though every partial sum is allowed to: it holds an infinity
+    /* set if some element of y does not fit the type, though every partial sum is allowed to: it holds an infinity
      */
     atomic_bool spilled;
 } attn_projection;
@@ -24,11 +24,11 @@ void attn_project_f32(const attn_engine *engine, attn_projection *projections, s
 void attn_project_f64(const attn_engine *engine, attn_projection *projections, size_t count, const atomic_bool *cancel);
 
 /* The first element of block (rows, columns), rows `stride` apart, that is not finite, as its index row * columns +
- * column, from index `from` on; rows * columns where there is none. */
+ * column, from index `from` on; rows * columns if there is none. */
 size_t attn_find_not_finite_f32(size_t from, size_t rows, size_t columns, size_t stride, const void *block);
 size_t attn_find_not_finite_f64(size_t from, size_t rows, size_t columns, size_t stride, const void *block);
 
-/* heads[r, h, c] *= mask[h] for heads (rows, n_heads, d). true where a product does not fit the type. */
+/* heads[r, h, c] *= mask[h] for heads (rows, n_heads, d). true if a product does not fit the type. */
 bool attn_mask_heads_f32(size_t rows, size_t n_heads, size_t d, const void *mask, void *heads);
 bool attn_mask_heads_f64(size_t rows, size_t n_heads, size_t d, const void *mask, void *heads);
 

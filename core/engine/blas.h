@@ -10,7 +10,7 @@
 #include "../attention.h"
 
 /* c = beta c + a b, row-major: a is (rows, inner), c is (rows, columns), b is (inner, columns), or (columns, inner)
- * where b_transposed. Strides are those of rows, in elements, each at least the length of its row. beta is 0 or 1; with
+ * if b_transposed. Strides are those of rows, in elements, each at least the length of its row. beta is 0 or 1; with
  * 0 what c held is ignored, NaN too. Any size may be 0. An answer whose partial sums overflow holds infinities or NaN,
  * never a finite wrong number. */
 void attn_gemm_f32(size_t rows, size_t columns, size_t inner, const float *a, size_t a_stride, const float *b,

@@ -22,7 +22,7 @@
         size_t block_q;        /* rows best done at a time: their scores stay in the level 1 cache */                  \
         size_t lanes;          /* numbers in a vector: d_v is padded to a multiple of it */                            \
         /* Packs k[j * stride + c], j < n <= tile_k, c < d, as scores reads it; zeros for j >= n. Returns max |k|,     \
-         * infinity or NaN where one is not finite. */                                                                 \
+         * infinity or NaN if one is not finite. */                                                                    \
         REAL (*pack_keys)(size_t n, size_t d, const REAL *k, size_t stride, REAL *packed);                             \
         /* s[i * tile_k + j] = sum over c of q[i * q_stride + c] * k[j * stride + c], i < rows, lo <= j < hi <=        \
          * tile_k; lo is a multiple of ATTN_KEY_STEP. The bits do not depend on lo and hi. All else of the rows of s   \
@@ -46,7 +46,7 @@
         (size_t rows, size_t n, size_t d, const REAL *q, size_t q_stride, const REAL *k, size_t k_stride, REAL *s);    \
         /* out (rows, d) = x times factor, rows of x `stride` apart. Returns max |x| as pack_keys does. */             \
         REAL (*load)(size_t rows, size_t d, const REAL *x, size_t stride, REAL factor, REAL *out);                     \
-        /* most[i] = the greatest |x| of row i < rows, infinity or NaN where one is not finite */                      \
+        /* most[i] = the greatest |x| of row i < rows, infinity or NaN if one is not finite */                         \
         void (*magnitudes)(size_t rows, size_t d, const REAL *x, size_t stride, REAL *most);                           \
         /* out[c] = (o[c] - lost[c]) / sum, c < n */                                                                   \
         void (*finish)(size_t n, const REAL *o, const REAL *lost, REAL sum, REAL *out);                                \

@@ -64,7 +64,7 @@ static shared_loop *find_loop(const attn_pool *pool) {
     return NULL;
 }
 
-/* Runs one piece of work where there is one; the lock is held before and after. */
+/* Runs one piece of work if there is one; the lock is held before and after. */
 static bool do_some(attn_pool *pool, size_t slot) {
     shared_loop *loop = find_loop(pool);
     if (loop != NULL) {

@@ -75,7 +75,7 @@ bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, s
            !bias_blocks(problem, batch * bias->batch + head * bias->head + query * bias->query + key * bias->key);
 }
 
-/* true where one of the keys lo..hi-1 of a row is open under mask and bias */
+/* true if one of the keys lo..hi-1 of a row is open under mask and bias */
 static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t lo, size_t hi) {
     if (lo >= hi) return false;
     const uint8_t *mask = mask_row(problem, batch, head, query);
@@ -90,7 +90,7 @@ static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, 
     return false;
 }
 
-/* true where the rows of two queries hold the same cells of mask and bias */
+/* true if the rows of two queries hold the same cells of mask and bias */
 static bool queries_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.query == 0) &&
            (problem->bias.data == NULL || problem->bias.query == 0);

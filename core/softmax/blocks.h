@@ -9,7 +9,7 @@
 #include "../attention.h"
 
 typedef struct attn_span {
-    size_t lo, hi; /* keys lo <= j < hi; empty where lo >= hi */
+    size_t lo, hi; /* keys lo <= j < hi; empty if lo >= hi */
 } attn_span;
 
 /* Some rows of scores of one key/value head: `queries` consecutive queries of each of `heads` consecutive heads, the
@@ -32,7 +32,7 @@ typedef enum attn_tile_kind {
     ATTN_TILE_MIXED,   /* cells have to be looked at */
 } attn_tile_kind;
 
-/* The tile of `rows` by the keys [key, key + count). A tile under a mask, or under a bias, counts as mixed where one
+/* The tile of `rows` by the keys [key, key + count). A tile under a mask, or under a bias, counts as mixed if one
  * cell is open: telling all open apart would cost as much as applying them. */
 attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count);
 
@@ -42,7 +42,7 @@ attn_span attn_reach(const attn_problem *problem, size_t batch);
 /* true if the heads of a batch have the same cells of mask and bias */
 bool attn_heads_share_rows(const attn_problem *problem);
 
-/* true where mask and bias leave the cell open; its span is not looked at */
+/* true if mask and bias leave the cell open; its span is not looked at */
 bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key);
 
 #endif

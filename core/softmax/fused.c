@@ -1,6 +1,6 @@
 /* fused.c: the output: online softmax (Milakov and Gimelshein, arXiv:1805.02867) over tiles of keys.
  *
- * A row keeps a shift m, l = sum exp(s - m) and O = sum exp(s - m) v. m follows the row's maximum only where that grew
+ * A row keeps a shift m, l = sum exp(s - m) and O = sum exp(s - m) v. m follows the row's maximum only if that grew
  * by more than RESCALE_STEP: a rescaling costs a pass over O and a rounding, and exp(s - m) up to e^8 does no harm.
  * Sums inside a tile are short; across tiles l and O carry the error of their roundings along (Kahan, CACM 8, 1965), so
  * that their relative error does not grow with the number of keys. */

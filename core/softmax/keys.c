@@ -116,7 +116,7 @@ void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_
 }
 
 /* The values of the tile where they are, if they can stay there: whole vectors, all open. Rows that are read many times
- * had better be dense: strides that are large powers of two crowd into a few sets of a cache. */
+ * are best dense: strides that are large powers of two crowd into a few sets of a cache. */
 static bool values_in_place(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile, attn_values *values,
                             attn_span *run) {
     const size_t d = plan->problem->d_v, end = tile * plan->tile_k + attn_plan_keys(plan, tile);

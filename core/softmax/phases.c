@@ -45,7 +45,7 @@ attn_status ATTN_T(attn_execute)(attn_plan *plan, attn_fault *fault) {
     const attn_results *results = plan->results;
     const size_t pairs = plan->problem->batch * plan->problem->kv_heads;
     const bool asked = wants_softmax(results) || attn_wants_cells(results);
-    plan->out_of_range = !ATTN_T(attn_settings_safe)(plan->problem);
+    plan->out_of_range = plan->problem->heads > 0 && !ATTN_T(attn_settings_safe)(plan->problem);
     if (pairs * plan->n_k > 0) memset(plan->workspace + plan->at_odd, 0, pairs * plan->n_k);
     run_phase(plan, asked && plan->has_open_map, plan->problem->batch * plan->open_heads, attn_open_map_item);
     if (!plan->out_of_range) run_tiles(plan);

@@ -1,7 +1,7 @@
 /* plan.h: how one run is cut into tiles, and where its workspace lies (inside core/ only).
  *
  * A row tile is up to tile_q rows of scores that share one key/value head: some consecutive queries of one head or,
- * where there are few queries, all queries of several heads of a group stacked. A key tile is up to tile_k keys.
+ * if there are few queries, all queries of several heads of a group stacked. A key tile is up to tile_k keys.
  * Every size here follows from the problem and the kernel row alone, never from the number of threads: so do the bits.
  */
 #ifndef ATTN_PLAN_H
@@ -37,7 +37,7 @@ typedef struct attn_plan {
     const attn_results *results;
     attn_features features;
     const attn_kernel *kernel;
-    attn_pool *pool; /* NULL also where the problem is too small to share */
+    attn_pool *pool; /* NULL also if the problem is too small to share */
     const atomic_bool *cancel;
 
     size_t group;      /* query heads of one key/value head */
@@ -49,7 +49,7 @@ typedef struct attn_plan {
     size_t rows;                               /* the most rows of a row tile */
     size_t key_tiles;
     size_t splits, tiles_per_split; /* the keys of a row tile are done in `splits` ranges, merged at the end */
-    bool packed;   /* key and value tiles are packed once, before; else by each user: where one row tile reads them */
+    bool packed;   /* key and value tiles are packed once, before; else by each user, if one row tile reads them */
     bool in_place; /* keys are multiplied where they are: so few rows that packing would cost more */
     bool stages;   /* scores, scaled or capped is asked for: blocked cells matter */
     bool direct;   /* masked scores are q.k times the scale, which is above zero: no bias, no softcap */
@@ -69,7 +69,7 @@ typedef struct attn_plan {
     atomic_bool cancelled, odd_queries, odd_keys; /* any key or value */
 } attn_plan;
 
-/* Fills `plan` but for workspace, cancel and the findings. total_bytes is SIZE_MAX where it does not fit. */
+/* Fills `plan` but for workspace, cancel and the findings. total_bytes is SIZE_MAX if it does not fit. */
 void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_problem *problem,
                     const attn_results *results, attn_features features);
 
@@ -87,7 +87,7 @@ static inline size_t attn_plan_keys(const attn_plan *plan, size_t tile) {
     return left < plan->tile_k ? left : plan->tile_k;
 }
 
-/* true where the caller wants no more of it */
+/* true if the caller wants no more of it */
 static inline bool attn_plan_cancelled(attn_plan *plan) {
     if (plan->cancel != NULL && atomic_load_explicit(plan->cancel, memory_order_relaxed)) {
         atomic_store_explicit(&plan->cancelled, true, memory_order_relaxed);

@@ -56,7 +56,7 @@ static inline rows_view rows_of(const attn_view *view, size_t batch, size_t head
     return (rows_view){(const real *)view->data + batch * view->batch + head * view->head, view->row};
 }
 
-/* true where every number is zero, or from `least` to `most` in size, which are ordered as their bits are */
+/* true if every number is zero, or from `least` to `most` in size, which are ordered as their bits are */
 static inline bool within(size_t rows, size_t d, rows_view x, real least, real most) {
     if (x.row == d) d *= rows, rows = 1;
     const bits from = bits_of(least), room = bits_of(most) - from;
@@ -117,7 +117,7 @@ static void scores(const small_head *h, real *s, real *max) {
     }
 }
 
-/* out (d_v) = sum of e v / sum, of a row of e; zeros where the sum is 0 */
+/* out (d_v) = sum of e v / sum, of a row of e; zeros if the sum is 0 */
 static inline void mix_row(const small_head *h, size_t query, const real *e, real sum, real *out) {
     const real by = sum > 0 ? sum : 1;
     const attn_span open = h->open[query];

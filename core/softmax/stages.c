@@ -49,7 +49,7 @@ static void store_stages(const attn_plan *plan, const attn_rows *rows, size_t r,
     store(results->masked, cell, n, s);
 }
 
-/* Fills scratch->scores with q.k; where `kind` is blocked and nobody asks for it, with zeros. */
+/* Fills scratch->scores with q.k, or with zeros if it is not needed. */
 static void score_tile(attn_plan *plan, const attn_rows *rows, size_t tile, bool needed, attn_scratch *scratch) {
     size_t count = rows->heads * rows->queries;
     if (!needed) {

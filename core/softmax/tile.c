@@ -54,7 +54,7 @@ void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s) {
     double cap = (double)(real)problem->softcap;
     if (cap == 0) return;
     for (size_t j = 0; j < n; j++) {
-        double x = (double)s[j] / cap; /* where that is tiny, tanh x is x, and x may have lost digits */
+        double x = (double)s[j] / cap; /* if that is tiny, tanh x is x, and x may have lost digits */
         if (fabs(x) > 0x1p-30) s[j] = (real)(cap * tanh(x));
     }
 }

@@ -1,5 +1,5 @@
 /* wide_range.c: attention for numbers so large that the fast path could overflow on the way: plain loops, one row at a
- * time, scores as a fraction and an exponent, all else in double. Says overflow only where a number that counts does
+ * time, scores as a fraction and an exponent, all else in double. Says overflow only if a number that counts does
  * not fit. */
 #include "../engine/compensated.h"
 #include "tile.h"
@@ -62,7 +62,7 @@ static wide times(wide a, double b) {
     return result;
 }
 
-/* infinity where it does not fit real */
+/* infinity if it does not fit real */
 static real narrow(wide x) { return (real)ldexp(x.fraction, x.exponent); }
 
 /* A key that is not finite is blocked for every query, and its numbers count as zeros. */
@@ -140,7 +140,7 @@ static double score_cell(const context *run, const wide_row *row, const real *q,
     return (double)masked;
 }
 
-/* row->masked: scores -> weights. Returns their log-sum-exp, -infinity where no key is open. */
+/* row->masked: scores -> weights. Returns their log-sum-exp, -infinity if no key is open. */
 static double softmax_row(size_t n, double *s) {
     double max = -INFINITY, sum = 0, lost = 0;
     for (size_t j = 0; j < n; j++) max = s[j] > max ? s[j] : max;
@@ -169,7 +169,8 @@ static double greatest_value(const context *run, const wide_row *row) {
     return most;
 }
 
-/* sum of w v, taken of v / 2^exponent, the greatest of which is just under 1; it is no greater than the greatest |v| */
+/* sum of w v, taken of v / 2^exponent, the greatest of which is just under 1; it is not greater than the greatest |v|
+ */
 static void mix_row(const context *run, const wide_row *row) {
     const attn_problem *problem = run->problem;
     const attn_out_view *view = &row->results->output;
@@ -311,7 +312,6 @@ static void query_item(void *arg, size_t item, size_t slot) {
 attn_status ATTN_T(attn_wide_range)(attn_plan *plan, attn_fault *fault) {
     const attn_problem *problem = plan->problem;
     if (!plan->out_of_range && !atomic_load(&plan->odd_queries) && !atomic_load(&plan->odd_keys)) return ATTN_OK;
-    if (problem->heads == 0) return ATTN_OK;
     wide_run run = {.plan = plan, .faults = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     attn_pool_for(plan->pool, problem->batch * problem->n_q, query_item, &run);
     pthread_mutex_destroy(&run.faults.lock);

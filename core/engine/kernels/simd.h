@@ -2,14 +2,14 @@
  *
  * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with
  * its vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
- * and once for double. vec_max(a, b) must give b where one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
+ * and once for double. vec_max(a, b) must give b if one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
  * once, and vec_fms(a, b, c) = a * b - c likewise; vec_scale(a, x) adds the integer in the low bits of x to the
  * exponent of a. vec_mul_from(least, x, a, b) is a * b, but 0, without multiplying, where x < least. A row with an
  * instruction for a * 2^n defines VEC_POWER, and vec_scale_from(least, x, a, n) in place of those two. One that can
  * load and store parts of a vector defines VEC_PARTS.
  *
  * The micro-kernel holds TILE_ROWS x TILE_VECTORS accumulators in registers and, for each step of the depth, loads
- * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md tells what
+ * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md says what
  * other shapes gave. Keys are packed in panels of PANEL neighbours: packed[(j / PANEL * d + c) * PANEL + j % PANEL], so
  * that one panel is read from one end to the other.
  */
@@ -59,7 +59,7 @@ INLINE void store_part(size_t n, real *to, vec a) {
 /* ---- the tile products ---- */
 
 /* One step: acc (rows, vectors) += a column of a (rows) times a row of b (vectors). `lower` is row 3 of a: two base
- * registers and the stride reach all rows, where the compiler would keep a register for each. */
+ * registers and the stride reach all rows; left alone, the compiler keeps a register for each. */
 INLINE void multiply_add(size_t rows, size_t vectors, const real *a, const real *lower, size_t a_stride, const real *b,
                          vec *acc) {
     vec row[TILE_VECTORS];
@@ -77,7 +77,7 @@ INLINE void multiply_add(size_t rows, size_t vectors, const real *a, const real 
 #define HIDE(p) __asm__ volatile("" : "+r"(p) : : "memory")
 
 /* acc (rows, vectors) = a (rows, depth) b (depth, vectors). `rows` and `vectors` are constants where this is inlined,
- * so that acc is registers. Four steps a turn: fewer branches, of which the last is then foreseen. */
+ * so that acc is registers. Four steps a turn: fewer branches, the last of which is then predicted. */
 INLINE void micro_kernel(size_t rows, size_t vectors, size_t depth, const real *a, size_t a_stride, const real *b,
                          size_t b_stride, vec *acc) {
     const real *lower = rows > 3 ? a + 3 * a_stride : a;
@@ -192,7 +192,7 @@ INLINE void magnitude_see(magnitude *m, vec k) {
 INLINE real magnitude_of(const magnitude *m) { return vec_greatest(m->greatest) + vec_sum(m->zeros); }
 
 /* Asks for what follows 2 KiB behind p, be it past the end of all memory: with one query, memory is what takes the
- * time, and several rows read side by side are not foreseen by the CPU (decoding took 65 ms without, 51 ms with). */
+ * time, and the CPU does not predict several rows read side by side (decoding took 65 ms without, 51 ms with). */
 INLINE void fetch_ahead(const real *p) { __builtin_prefetch((const void *)((uintptr_t)p + 2048)); }
 
 /* LANES keys by columns [c, c + LANES) through a transposition in registers */
