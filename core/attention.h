@@ -211,4 +211,59 @@ size_t attn_mha_workspace(const attn_engine *engine, const attn_mha *mha, const 
 attn_status attn_mha_run(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results,
                          void *workspace, const atomic_bool *cancel, attn_fault *fault);
 
+/* ---- selective scans: Mamba and Mamba-2 -------------------------------------------------------------------------- */
+
+/* The recurrence of a selective state space, one state of `state` numbers for each number of u:
+ *
+ *     h_t = exp(delta_t a) h_(t-1) + delta_t u_t b_t        y_t = c_t . h_t + d u_t        output = y silu(z)
+ *
+ * (Gu and Dao, arXiv:2312.00752, equation 2, b discretised as delta b as their code does). Mamba has width 1 and `a`
+ * (channels, state); Mamba-2 has heads as channels, `width` numbers in each, and a scalar a per head (Dao and Gu,
+ * arXiv:2405.21060). All is contiguous, row-major and finite. groups divides channels: channel c reads group
+ * c / (channels / groups) of b and c. channels, width, state and groups are at least 1; batch and n may be 0. */
+typedef struct attn_scan {
+    attn_dtype dtype;
+    size_t batch, n, channels, width, state, groups;
+    const void *u;     /* (batch, n, channels, width) */
+    const void *delta; /* (batch, n, channels) */
+    const void *a;     /* (channels, state), or (channels) if scalar_a */
+    bool scalar_a;
+    const void *b, *c;         /* (batch, n, groups, state) */
+    const void *d;             /* (channels), or NULL */
+    const void *z;             /* as u, or NULL: no gate */
+    const void *delta_bias;    /* (channels), added to delta first, or NULL */
+    bool softplus;             /* delta becomes ln(1 + e^delta) */
+    const void *initial_state; /* (batch, channels, width, state), or NULL: zeros */
+} attn_scan;
+
+/* What is wanted; each NULL member is not. */
+typedef struct attn_scan_results {
+    void *output;      /* as u */
+    void *final_state; /* (batch, channels, width, state): the initial state of what follows */
+    void *delta;       /* (batch, n, channels): after bias and softplus */
+    void *matrix;      /* (batch, channels, n, n): M[t, s] = sum over the state of c_t exp(a sum of delta over s+1..t)
+                        * b_s for s <= t, else 0: without d and z, y_t = sum over s of M[t, s] delta_s u_s */
+} attn_scan_results;
+
+double attn_scan_flops(const attn_scan *scan);
+/* Bytes of workspace that attn_scan_run needs: O(channels width state), a chunk of steps at a time, never n * state.
+ * SIZE_MAX if it does not fit size_t. */
+size_t attn_scan_workspace(const attn_engine *engine, const attn_scan *scan);
+/* As attn_run. Bits do not depend on the pool. */
+attn_status attn_scan_run(const attn_engine *engine, const attn_scan *scan, const attn_scan_results *results,
+                          void *workspace, const atomic_bool *cancel, attn_fault *fault);
+
+/* ---- joining attention over shards of keys ----------------------------------------------------------------------- */
+
+/* Each shard holds the output and log-sum-exp of the same queries over some of the keys. The joined answer is
+ *
+ *     lse = ln sum_p exp(lse_p)        output = sum_p exp(lse_p - lse) output_p
+ *
+ * (Liu, Zaharia and Abbeel, arXiv:2310.01889). A shard with lse -infinity adds nothing, whatever its output is; a row
+ * that all shards leave out gets zeros and -infinity. `output` is (shards, rows, d), `lse` (shards, rows),
+ * joined_output (rows, d), joined_lse (rows); either of the joined may be NULL. Outputs of shards that count are
+ * finite, lse is finite or -infinity. Sums are in double, added with their rounding errors. */
+void attn_merge(attn_dtype dtype, size_t shards, size_t rows, size_t d, const void *output, const void *lse,
+                void *joined_output, void *joined_lse);
+
 #endif
