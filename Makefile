@@ -19,21 +19,21 @@ BLAS ?= -lopenblas
 LIBS = -lmicrohttpd -ljansson -lz -lzstd $(BLAS) -lm
 
 # ---- core: plain sources once, typed ones for float and for double, kernel rows by architecture ----
-TYPED := $(shell grep -l 'include "\(\.\./\)*real.h"' core/*.c core/kernels/*.c 2>/dev/null)
 ROWS_x86_64 := avx2 avx512
 ROWS_aarch64 := neon
 ROWS := portable $(ROWS_$(ARCH))
 FLAGS_avx2 := -mavx2 -mfma
 FLAGS_avx512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma
-KERNELS := $(wildcard $(ROWS:%=core/kernels/%.c))
-CORE_SRC := $(wildcard core/*.c) $(KERNELS)
+KERNELS := $(wildcard $(ROWS:%=core/engine/kernels/%.c))
+CORE_SRC := $(wildcard core/*.c core/*/*.c) $(KERNELS)
+TYPED := $(shell grep -lE 'include "([a-z./]*/)?(ops|tile)\.h"' $(CORE_SRC))
 CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(TYPED),$(CORE_SRC))) \
   $(foreach t,f32 f64,$(patsubst %.c,$(B)/%_$t.o,$(filter $(TYPED),$(CORE_SRC))))
 API_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard api/*.c api/*/*.c)) $(B)/api/openapi_json.o
 SERVER_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard server/*.c))
-# gcc 12 hardly vectorises at -O2; for aarch64 it fails on careful.c at -O3, which need not be fast. KERNEL_FLAGS: for the rows alone, which compile slowly under a sanitizer
-kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out core/careful.c,$<)),-O3) \
-  $(if $(findstring core/kernels/,$<),$(KERNEL_FLAGS))
+# gcc 12 hardly vectorises at -O2; for aarch64 it fails on wide_range.c at -O3, which need not be fast. KERNEL_FLAGS: for the rows alone, which compile slowly under a sanitizer
+kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out core/softmax/wide_range.c,$<)),-O3) \
+  $(if $(findstring core/engine/kernels/,$<),$(KERNEL_FLAGS))
 
 all: $(B)/attentiond
 
@@ -189,7 +189,7 @@ format-check:
 lint:
 	cppcheck --quiet -j$$(nproc) --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability -D_GNU_SOURCE \
 	  --suppressions-list=tools/cppcheck.suppressions core api server
-	printf '%s\n' $(filter-out core/kernels/%,$(wildcard core/*.c core/*/*.c api/*.c api/*/*.c server/*.c)) | xargs -P$$(nproc) -n4 sh -c \
+	printf '%s\n' $(filter-out core/engine/kernels/%,$(wildcard core/*.c core/*/*.c api/*.c api/*/*.c server/*.c)) | xargs -P$$(nproc) -n4 sh -c \
 	  'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- -std=c17 -D_GNU_SOURCE -DATTENTIOND_VERSION=\"0\" \
 	  -DATTENTIOND_REVISION=\"0\"' clang-tidy
 image:

@@ -20,6 +20,19 @@ typedef enum attn_dtype { ATTN_F32, ATTN_F64 } attn_dtype;
 /* bytes of one number: 4 or 8 */
 static inline size_t attn_sizeof(attn_dtype dtype) { return dtype == ATTN_F64 ? sizeof(double) : sizeof(float); }
 
+/* The calculations that turn scores into an output: a line each, the first the one of a problem that says nothing.
+ * KIND(ATTN_NAME, name): core/calculation.h says what a line needs. */
+#define ATTN_KIND_LIST(KIND) KIND(ATTN_SOFTMAX, softmax)
+
+typedef enum attn_kind {
+#define ATTN_KIND_MEMBER(KIND, name) KIND,
+    ATTN_KIND_LIST(ATTN_KIND_MEMBER)
+#undef ATTN_KIND_MEMBER
+} attn_kind;
+
+/* The name of kind `index`; NULL past the last. */
+const char *attn_kind_name(size_t index);
+
 typedef enum attn_status {
     ATTN_OK,
     ATTN_OVERFLOW,  /* a number that is used or asked for does not fit the type; attn_fault says which */
@@ -98,6 +111,7 @@ typedef struct attn_broadcast {
  * finite save at keys blocked for every query, whose numbers count as zeros. Any other size may be 0. */
 typedef struct attn_problem {
     attn_dtype dtype;
+    attn_kind kind;
     size_t batch, heads, kv_heads;
     size_t n_q, n_past, n_new, d_k, d_v;
     attn_view q;                 /* (batch, heads, n_q, d_k) */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention.h"
+#include "engine/workspace.h"
 #include "projection.h"
 
 typedef struct mha_shape {
@@ -29,17 +30,6 @@ static mha_shape shape_of(const attn_mha *mha) {
 typedef struct mha_plan {
     size_t q, k, v, heads, open, attend, total; /* total is SIZE_MAX where the sum does not fit */
 } mha_plan;
-
-/* Takes count * size bytes, rounded up to 64, from *total and returns where they begin. */
-static size_t take(size_t *total, size_t count, size_t size) {
-    size_t bytes, end;
-    const size_t begin = *total;
-    if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, 63, &bytes) ||
-        __builtin_add_overflow(begin, bytes & ~(size_t)63, &end))
-        end = SIZE_MAX;
-    *total = end;
-    return begin;
-}
 
 /* The heads need a room of their own only where they are wanted and no result holds them. */
 static void *heads_place(const attn_mha *mha, const attn_mha_results *results, char *own) {
@@ -72,14 +62,14 @@ static mha_plan plan_of(const attn_engine *engine, const attn_mha *mha, const at
     char stand_in[1] = {0}; /* planning asks only whether there are heads */
     void *heads = heads_place(mha, results, stand_in);
     mha_plan p = {.total = 0};
-    p.q = take(&p.total, s.q_rows * s.q_wide, size);
-    p.k = take(&p.total, s.kv_rows * s.k_wide, size);
-    p.v = take(&p.total, s.kv_rows * s.v_wide, size);
-    p.heads = take(&p.total, heads == stand_in ? s.q_rows * s.o_wide : 0, size);
-    p.open = take(&p.total, mha->attention.n_past + mha->attention.n_new, 1);
+    p.q = attn_reserve(&p.total, s.q_rows * s.q_wide, size);
+    p.k = attn_reserve(&p.total, s.kv_rows * s.k_wide, size);
+    p.v = attn_reserve(&p.total, s.kv_rows * s.v_wide, size);
+    p.heads = attn_reserve(&p.total, heads == stand_in ? s.q_rows * s.o_wide : 0, size);
+    p.open = attn_reserve(&p.total, mha->attention.n_past + mha->attention.n_new, 1);
     const attn_problem inner = inner_problem(mha, stand_in, stand_in, stand_in);
     const attn_results wanted = inner_results(mha, results, heads);
-    p.attend = take(&p.total, attn_workspace(engine, &inner, &wanted), 1);
+    p.attend = attn_reserve(&p.total, attn_workspace(engine, &inner, &wanted), 1);
     return p;
 }
 

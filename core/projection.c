@@ -1,13 +1,11 @@
 /* projection.c: y = x W + b by GEMM; what overflows on the way is summed again without limits of range. */
 #include "projection.h"
-#include "real.h"
+#include "engine/ops.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-
-#include "tile.h"
 
 /* A block is one product. Its size is part of the answer's bits where OpenBLAS computes it, so it is a constant: big
  * enough to come near the peak (inner x 128 numbers of the weight are packed for 2 x 512 x 128 x inner operations: with

@@ -1,5 +1,5 @@
 /* Which keys are open: spans, tiles, keys and queries against the contract, cell by cell. */
-#include "../../core/blocks.h"
+#include "../../core/softmax/blocks.h"
 #include "../support/problem.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* test_kernels.c: every function of every kernel row that this CPU can run, against plain loops; the exponential's
- * error in ulp. Needs the kernel rows alone: built with -DWITHOUT_PORTABLE it links without OpenBLAS, which is how the
- * neon row is tested under an emulator. CHECK_EXHAUSTIVE=1 tests exp over every float of [-104, 0]. */
-#include "../../core/kernel.h"
+ * error in ulp. CHECK_EXHAUSTIVE=1 tests exp over every float of [-104, 0]. */
+#include "../../core/engine/kernel.h"
 #include "../support/check.h"
 
 #include <float.h>
@@ -65,9 +64,7 @@ static size_t runnable(row rows[4]) {
 #elif defined(__aarch64__)
     rows[count++] = (row){"neon", &attn_neon_f32, &attn_neon_f64};
 #endif
-#ifndef WITHOUT_PORTABLE
     rows[count++] = (row){"portable", &attn_portable_f32, &attn_portable_f64};
-#endif
     return count;
 }
 

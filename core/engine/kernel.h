@@ -1,7 +1,8 @@
 /* kernel.h: what a row of the kernel table offers (inside core/ only).
  *
  * A row is {name, can this CPU run it?, tile sizes, functions for float and for double}, best rows first, the portable
- * one last. A new instruction set is one file in core/kernels/, one row in kernel_table.c, one line of the Makefile.
+ * one last. A new instruction set is one file in kernels/, one row in kernel_table.c, one line of the Makefile. A row
+ * may leave functions out (NULL): see attn_ops_filled below.
  *
  * Tiles: `tile_q` queries by `tile_k` keys. Packed keys are d_k * tile_k numbers in an order that is the row's own;
  * packed values are (tile_k, d_v_padded), columns padded with zeros. A score tile is (rows, tile_k). Packed buffers are
@@ -10,7 +11,7 @@
 #ifndef ATTN_KERNEL_H
 #define ATTN_KERNEL_H
 
-#include "attention.h"
+#include "../attention.h"
 
 /* Packed keys can be used from each multiple of this on. */
 #define ATTN_KEY_STEP 64
@@ -58,6 +59,15 @@
 
 ATTN_KERNEL_OPS(attn_ops_f32, float);
 ATTN_KERNEL_OPS(attn_ops_f64, double);
+
+/* The row with the portable functions in place of those that are NULL. What has to fit, since the order of packed keys
+ * and the stride of score tiles are a row's own, is asserted:
+ * - pack_keys and scores are both there or both left out;
+ * - tile_q, tile_k, block_q and lanes are all there, or all 0 for the portable row's;
+ * - a row that leaves out one of scores, row_max, exp2_sum, mix and dots has the portable row's tile_k, and no greater
+ *   block_q. */
+attn_ops_f32 attn_ops_filled_f32(const attn_ops_f32 *row);
+attn_ops_f64 attn_ops_filled_f64(const attn_ops_f64 *row);
 
 struct attn_kernel {
     const char *name;

@@ -2,14 +2,8 @@
 #ifndef ATTN_TILE_H
 #define ATTN_TILE_H
 
+#include "../engine/ops.h"
 #include "plan.h"
-#include "real.h"
-
-#ifdef ATTN_DOUBLE
-typedef attn_ops_f64 attn_ops;
-#else
-typedef attn_ops_f32 attn_ops;
-#endif
 
 #define LOG2_E 0x1.71547652b82fep0
 #define LN_2 0x1.62e42fefa39efp-1
@@ -31,14 +25,6 @@ typedef struct attn_scratch {
     real *sum_lost; /* (rows): ... and its error */
     double *mean;   /* (queries, tile_k): weights summed over heads */
 } attn_scratch;
-
-static inline const attn_ops *ATTN_T(attn_ops_of)(const attn_kernel *kernel) {
-#ifdef ATTN_DOUBLE
-    return &kernel->f64;
-#else
-    return &kernel->f32;
-#endif
-}
 
 attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
 
@@ -107,6 +93,6 @@ void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot);
 void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot);
 
 /* Computes again, slowly and without intermediate overflow, what `results` names. */
-attn_status ATTN_T(attn_careful)(attn_plan *plan, const attn_results *results, attn_fault *fault);
+attn_status ATTN_T(attn_wide_range)(attn_plan *plan, const attn_results *results, attn_fault *fault);
 
 #endif

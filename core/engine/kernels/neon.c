@@ -1,8 +1,7 @@
 /* neon.c: the kernel row for aarch64: the vectors, on which simd.h builds the functions. 32 registers of 128 bits hold
  * 6 x 4 accumulators, four vectors of keys (or values) and a broadcast.
  */
-#include "../kernel.h"
-#include "../real.h"
+#include "../ops.h"
 
 #include <arm_neon.h>
 

@@ -6,7 +6,7 @@
 #ifndef ATTN_BLOCKS_H
 #define ATTN_BLOCKS_H
 
-#include "attention.h"
+#include "../attention.h"
 
 typedef struct attn_span {
     size_t lo, hi; /* keys lo <= j < hi; empty where lo >= hi */

@@ -1,3 +1,4 @@
+/* blocks.c: kv_lengths, causal and window as spans, mask and bias cell by cell. */
 #include "blocks.h"
 
 #include <math.h>

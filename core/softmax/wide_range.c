@@ -1,6 +1,7 @@
-/* Attention for numbers so large that the fast path could overflow on the way: plain loops, one row at a time, scores
- * as a fraction and an exponent, all else in double. Says overflow only where a number that counts does not fit. */
-#include "real.h"
+/* wide_range.c: attention for numbers so large that the fast path could overflow on the way: plain loops, one row at a
+ * time, scores as a fraction and an exponent, all else in double. Says overflow only where a number that counts does
+ * not fit. */
+#include "../engine/compensated.h"
 #include "tile.h"
 
 #include <math.h>
@@ -13,22 +14,22 @@ typedef struct wide {
     int exponent;
 } wide;
 
-typedef struct careful_run {
+typedef struct wide_run {
     attn_plan *plan;
     const attn_results *results;
     pthread_mutex_t lock; /* of the rest */
     bool faulty;
     attn_fault fault; /* the least so far */
-} careful_run;
+} wide_run;
 
 /* One row of scores: its place and its memory. */
-typedef struct careful_row {
+typedef struct wide_row {
     size_t batch, head, query;
     double *masked; /* (n_k) */
     double *mean;   /* (n_k): weights summed over heads; NULL where not asked for */
     double *output; /* (d_v): sum of w v ... */
     double *lost;   /* (d_v): ... and the error of its roundings */
-} careful_row;
+} wide_row;
 
 static bool fault_before(const attn_fault *a, const attn_fault *b) {
     if (a->stage != b->stage) return a->stage < b->stage;
@@ -38,7 +39,7 @@ static bool fault_before(const attn_fault *a, const attn_fault *b) {
     return a->key < b->key;
 }
 
-static void report(careful_run *run, const careful_row *row, attn_stage stage, size_t key) {
+static void report(wide_run *run, const wide_row *row, attn_stage stage, size_t key) {
     attn_fault fault = {stage, row->batch, row->head, row->query, key};
     pthread_mutex_lock(&run->lock);
     if (!run->faulty || fault_before(&fault, &run->fault)) run->fault = fault;
@@ -108,7 +109,7 @@ static void keep(void *result, size_t cell, real value) {
 }
 
 /* One cell from q.k to the masked score, which it returns; stores what is asked for and reports what does not fit. */
-static double score_cell(careful_run *run, const careful_row *row, const real *q, size_t key, bool open) {
+static double score_cell(wide_run *run, const wide_row *row, const real *q, size_t key, bool open) {
     const attn_problem *problem = run->plan->problem;
     const attn_results *results = run->results;
     size_t kv_head = row->head / run->plan->group;
@@ -137,32 +138,26 @@ static double score_cell(careful_run *run, const careful_row *row, const real *q
     return (double)masked;
 }
 
-static void add(double *sum, double *lost, double x) {
-    double wanted = x - *lost, total = *sum + wanted;
-    *lost = (total - *sum) - wanted;
-    *sum = total;
-}
-
 /* row->masked: scores -> weights. Returns their log-sum-exp, -infinity where no key is open. */
 static double softmax_row(size_t n, double *s) {
     double max = -INFINITY, sum = 0, lost = 0;
     for (size_t j = 0; j < n; j++) max = s[j] > max ? s[j] : max;
     for (size_t j = 0; j < n; j++) {
         s[j] = max == -INFINITY ? 0 : exp(s[j] - max);
-        add(&sum, &lost, s[j]);
+        ATTN_ADD_COMPENSATED(sum, lost, s[j]);
     }
     for (size_t j = 0; j < n && sum > 0; j++) s[j] /= sum;
     return sum > 0 ? max + log(sum) : -INFINITY;
 }
 
-static const real *value_row(const careful_run *run, const careful_row *row, size_t key) {
+static const real *value_row(const wide_run *run, const wide_row *row, size_t key) {
     const attn_problem *problem = run->plan->problem;
     size_t kv_head = row->head / run->plan->group;
     return attn_joined(problem, &problem->past_v, &problem->v, row->batch, kv_head, key);
 }
 
 /* the greatest |v| of the keys that take part */
-static double greatest_value(const careful_run *run, const careful_row *row) {
+static double greatest_value(const wide_run *run, const wide_row *row) {
     double most = 0;
     for (size_t j = 0; j < run->plan->n_k; j++) {
         if (row->masked[j] == 0) continue;
@@ -173,7 +168,7 @@ static double greatest_value(const careful_run *run, const careful_row *row) {
 }
 
 /* sum of w v, taken of v / 2^exponent, the greatest of which is just under 1; it is no greater than the greatest |v| */
-static void mix_row(const careful_run *run, const careful_row *row) {
+static void mix_row(const wide_run *run, const wide_row *row) {
     const attn_problem *problem = run->plan->problem;
     const attn_out_view *view = &run->results->output;
     memset(row->output, 0, problem->d_v * sizeof(double));
@@ -183,7 +178,8 @@ static void mix_row(const careful_run *run, const careful_row *row) {
         if (row->masked[j] == 0) continue;
         const real *v = value_row(run, row, j);
         for (size_t c = 0; c < problem->d_v; c++) {
-            add(&row->output[c], &row->lost[c], row->masked[j] * ldexp((double)v[c], -most.exponent));
+            const double term = row->masked[j] * ldexp((double)v[c], -most.exponent);
+            ATTN_ADD_COMPENSATED(row->output[c], row->lost[c], term);
         }
     }
     real *to = (real *)view->data + row->batch * view->batch + row->head * view->head + row->query * view->row;
@@ -194,7 +190,7 @@ static void mix_row(const careful_run *run, const careful_row *row) {
     }
 }
 
-static void attend_row(careful_run *run, const careful_row *row) {
+static void attend_row(wide_run *run, const wide_row *row) {
     const attn_plan *plan = run->plan;
     const attn_problem *problem = plan->problem;
     const attn_results *results = run->results;
@@ -218,16 +214,16 @@ static void attend_row(careful_run *run, const careful_row *row) {
 
 /* All heads of one query. */
 static void query_item(void *arg, size_t item, size_t slot) {
-    careful_run *run = arg;
+    wide_run *run = arg;
     attn_plan *plan = run->plan;
     const attn_problem *problem = plan->problem;
-    double *memory = (double *)(void *)(plan->workspace + plan->at_slots + slot * plan->slot_bytes);
-    careful_row row = {.batch = item / problem->n_q, .query = item % problem->n_q};
-    row.output = memory;
-    row.lost = row.output + problem->d_v;
-    row.masked = row.lost + problem->d_v;
+    wide_row row = {.batch = item / problem->n_q,
+                    .query = item % problem->n_q,
+                    .masked = attn_slot_part(plan, slot, ATTN_SLOT_WIDE_MASKED),
+                    .output = attn_slot_part(plan, slot, ATTN_SLOT_WIDE_OUTPUT),
+                    .lost = attn_slot_part(plan, slot, ATTN_SLOT_WIDE_LOST)};
     if (run->results->mean_weights != NULL) {
-        row.mean = row.masked + plan->n_k;
+        row.mean = attn_slot_part(plan, slot, ATTN_SLOT_WIDE_MEAN);
         for (size_t j = 0; j < plan->n_k; j++) row.mean[j] = 0;
     }
     for (row.head = 0; row.head < problem->heads; row.head++) {
@@ -239,8 +235,8 @@ static void query_item(void *arg, size_t item, size_t slot) {
     }
 }
 
-attn_status ATTN_T(attn_careful)(attn_plan *plan, const attn_results *results, attn_fault *fault) {
-    careful_run run = {.plan = plan, .results = results, .lock = PTHREAD_MUTEX_INITIALIZER};
+attn_status ATTN_T(attn_wide_range)(attn_plan *plan, const attn_results *results, attn_fault *fault) {
+    wide_run run = {.plan = plan, .results = results, .lock = PTHREAD_MUTEX_INITIALIZER};
     attn_pool_for(plan->pool, plan->problem->batch * plan->problem->n_q, query_item, &run);
     pthread_mutex_destroy(&run.lock);
     if (attn_plan_cancelled(plan)) return ATTN_CANCELLED;

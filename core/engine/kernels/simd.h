@@ -12,6 +12,8 @@
  * other shapes gave. Keys are packed in panels of PANEL neighbours: packed[(j / PANEL * d + c) * PANEL + j % PANEL], so
  * that one panel is read from one end to the other.
  */
+#include "../compensated.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -131,11 +133,12 @@ static void scores(size_t rows, size_t lo, size_t hi, size_t d, const real *q, s
         }
 }
 
-/* Kahan's addition (CACM 8, 1965); it costs the FMA units nothing. */
-INLINE void add_compensated(vec x, real *sum, real *lost) {
-    const vec wanted = vec_sub(x, vec_load(lost)), before = vec_load(sum), after = vec_add(before, wanted);
-    vec_store(lost, vec_sub(vec_sub(after, before), wanted));
-    vec_store(sum, after);
+/* It costs the FMA units nothing. */
+INLINE void add_compensated(vec x, real *to, real *to_lost) {
+    vec sum = vec_load(to), lost = vec_load(to_lost);
+    ATTN_ADD_COMPENSATED(sum, lost, x);
+    vec_store(to_lost, lost);
+    vec_store(to, sum);
 }
 
 INLINE void mix_block(size_t rows, size_t vectors, size_t n, size_t d, const real *p, const real *v, size_t v_stride,
@@ -400,7 +403,7 @@ static void finish(size_t n, const real *o, const real *lost, real sum, real *ou
     for (; c < n; c++) out[c] = (o[c] - lost[c]) / sum;
 }
 
-#include "softmax.h"
+#include "simd_exponentials.h"
 
 extern const ATTN_T(attn_ops) ROW;
 const ATTN_T(attn_ops) ROW = {

@@ -1,10 +1,9 @@
-/* Problems of a few numbers, such as a worked example, at once: what the tiled path sets up costs three times as much
- * as the arithmetic. Sums of so few terms are plain loops; the exponentials are the kernel row's, all of a head in one
- * call.
+/* small.c: problems of a few numbers, such as a worked example, at once: what the tiled path sets up costs three times
+ * as much as the arithmetic. Sums of so few terms are plain loops; the exponentials are the kernel row's, all of a head
+ * in one call.
  *
  * A problem comes here by its sizes, settings and numbers alone, never by what is asked for: so the bits of the output
  * and of lse don't depend on that. Everything else, and what could overflow, is left to the tiles. */
-#include "real.h"
 #include "tile.h"
 
 #include <math.h>
@@ -38,11 +37,13 @@ typedef struct rows_view {
     size_t row;
 } rows_view;
 
-static bool fits(const attn_problem *problem) {
+/* What is done here; a problem that uses anything else goes the general way. */
+#define KNOWN (ATTN_HAS_LENGTHS | ATTN_HAS_OFFSET | ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW)
+
+static bool fits(const attn_problem *problem, attn_features features) {
     const size_t n = problem->n_new, d_k = problem->d_k, d_v = problem->d_v;
+    if (!attn_knows(KNOWN, features)) return false;
     if (problem->heads == 0 || problem->heads > MOST_HEADS || problem->batch > MOST_HEADS / problem->heads)
-        return false;
-    if (problem->n_past != 0 || problem->mask.data != NULL || problem->bias.data != NULL || problem->softcap != 0)
         return false;
     if (!(problem->scale >= SCALE_LEAST && problem->scale <= SCALE_MOST)) return false;
     return n - 1 < MOST_KEYS && problem->n_q <= MOST_CELLS && d_k <= MOST_PRODUCTS && d_v <= MOST_PRODUCTS &&
@@ -135,8 +136,9 @@ static bool attend_head(const attn_kernel *kernel, const attn_problem *problem, 
     return true;
 }
 
-bool ATTN_T(attn_small)(const attn_kernel *kernel, const attn_problem *problem, const attn_results *results) {
-    if (!fits(problem)) return false;
+bool ATTN_T(attn_small)(const attn_kernel *kernel, const attn_problem *problem, attn_features features,
+                        const attn_results *results) {
+    if (!fits(problem, features)) return false;
     for (size_t b = 0; b < problem->batch; b++)
         for (size_t h = 0; h < problem->heads; h++)
             if (!attend_head(kernel, problem, results, b, h)) return false;

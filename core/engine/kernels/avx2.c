@@ -3,8 +3,7 @@
  * 16 registers of 256 bits hold 6 x 2 accumulators, two vectors of keys (or values) and a broadcast. Per step 12
  * multiply-adds need 8 loads, and two FMA units with two load ports and 4 to 5 cycles of latency stay busy.
  */
-#include "../kernel.h"
-#include "../real.h"
+#include "../ops.h"
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
 /* portable.c: the last row of the kernel table: tile products by OpenBLAS, the rest in loops that compilers turn into
  * vectors of whatever the CPU has. */
 #include "../blas.h"
-#include "../kernel.h"
-#include "../real.h"
+#include "../compensated.h"
+#include "../ops.h"
 
 #include <string.h>
 
@@ -124,7 +124,8 @@ static real exp2_of(real x) {
     real within = x < LEAST ? LEAST : x; /* NaN stays NaN */
     real shifted = within + ROUNDER, r = within - (shifted - ROUNDER);
     real power = real_of((bits_of(shifted) + EXPONENT_BIAS + LIFT) << MANTISSA_BITS);
-    power = x < LEAST ? 0 : power; /* a product that underflows takes 150 cycles on many CPUs: see softmax.h */
+    power =
+        x < LEAST ? 0 : power; /* a product that underflows takes 150 cycles on many CPUs: see simd_exponentials.h */
     real half = (real)0.5 * r, sum = 1 + half, lost = half - (sum - 1);
     return (sum + (r * exp2_tail(r) + lost)) * power * UNLIFT;
 }
@@ -166,11 +167,7 @@ static void mix(size_t rows, size_t n, size_t d, const real *p, const real *v, s
         mix_columns(rows, n, columns, p, v + first, v_stride, x);
         for (size_t i = 0; i < rows; i++) {
             real *sum = o + i * d + first, *error = lost + i * d + first;
-            for (size_t c = 0; c < columns; c++) {
-                real wanted = x[i * columns + c] - error[c], total = sum[c] + wanted;
-                error[c] = (total - sum[c]) - wanted;
-                sum[c] = total;
-            }
+            for (size_t c = 0; c < columns; c++) ATTN_ADD_COMPENSATED(sum[c], error[c], x[i * columns + c]);
         }
     }
 }

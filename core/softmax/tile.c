@@ -1,5 +1,5 @@
+/* tile.c: queries, keys and values of a tile, from the tensors of a problem, and the stages of one row of scores. */
 #include "tile.h"
-#include "real.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,28 +39,19 @@ static real magnitude(const attn_plan *plan, size_t d, const real *row) {
 static void mark(atomic_bool *finding) { atomic_store_explicit(finding, true, memory_order_relaxed); }
 
 attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot) {
-    const attn_problem *problem = plan->problem;
-    size_t widest = problem->d_k > problem->d_v ? problem->d_k : problem->d_v;
-    unsigned char *next = plan->workspace + plan->at_slots + slot * plan->slot_bytes;
-    attn_scratch scratch = {.mean = NULL};
-    real **const parts[] = {&scratch.queries, &scratch.keys, &scratch.values, &scratch.gather, &scratch.scores,
-                            &scratch.output,  &scratch.lost, &scratch.max,    &scratch.sum,    &scratch.sum_lost};
-    const size_t counts[] = {plan->rows * problem->d_k,
-                             plan->tile_k * problem->d_k,
-                             plan->tile_k * plan->d_v_padded,
-                             plan->tile_k * widest,
-                             plan->rows * plan->tile_k,
-                             plan->rows * plan->d_v_padded,
-                             plan->rows * plan->d_v_padded,
-                             plan->rows,
-                             plan->rows,
-                             plan->rows};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        *parts[i] = (real *)(void *)next;
-        next += (counts[i] * sizeof(real) + 63) & ~(size_t)63;
-    }
-    scratch.mean = (double *)(void *)next;
-    return scratch;
+    return (attn_scratch){
+        .queries = attn_slot_part(plan, slot, ATTN_SLOT_QUERIES),
+        .keys = attn_slot_part(plan, slot, ATTN_SLOT_KEYS),
+        .values = attn_slot_part(plan, slot, ATTN_SLOT_VALUES),
+        .gather = attn_slot_part(plan, slot, ATTN_SLOT_GATHER),
+        .scores = attn_slot_part(plan, slot, ATTN_SLOT_SCORES),
+        .output = attn_slot_part(plan, slot, ATTN_SLOT_OUTPUT),
+        .lost = attn_slot_part(plan, slot, ATTN_SLOT_LOST),
+        .max = attn_slot_part(plan, slot, ATTN_SLOT_MAX),
+        .sum = attn_slot_part(plan, slot, ATTN_SLOT_SUM),
+        .sum_lost = attn_slot_part(plan, slot, ATTN_SLOT_SUM_LOST),
+        .mean = attn_slot_part(plan, slot, ATTN_SLOT_MEAN),
+    };
 }
 
 void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool exponents, real *queries) {

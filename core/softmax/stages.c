@@ -1,6 +1,5 @@
-/* Everything of the scores' shape, recomputed tile by tile straight into the result. The tiles and the kernels are
- * those of fused.c, so every score has the bits that the output was made from. */
-#include "real.h"
+/* stages.c: everything of the scores' shape, recomputed tile by tile straight into the result. The tiles and the
+ * kernels are those of fused.c, so every score has the bits that the output was made from. */
 #include "tile.h"
 
 #include <math.h>
@@ -36,7 +35,7 @@ static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, si
 }
 
 /* s: q.k -> masked, storing what is asked for on the way */
-static void store_steps(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
+static void store_stages(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
     const attn_problem *problem = plan->problem;
     const attn_results *results = plan->results;
     const size_t cell = cell_of(plan, rows, r, key);
@@ -70,10 +69,11 @@ static bool is_blocked(const attn_plan *plan, const attn_rows *rows, size_t tile
            ATTN_TILE_BLOCKED;
 }
 
-static void tile_steps(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
+static void tile_stages(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
     score_tile(plan, rows, tile, plan->stages || !is_blocked(plan, rows, tile), scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
-        store_steps(plan, rows, r, tile * plan->tile_k, attn_plan_keys(plan, tile), scratch->scores + r * plan->tile_k);
+        store_stages(plan, rows, r, tile * plan->tile_k, attn_plan_keys(plan, tile),
+                     scratch->scores + r * plan->tile_k);
     }
 }
 
@@ -106,7 +106,7 @@ void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot) {
     size_t pair = row_tile / plan->row_tiles;
     attn_rows rows =
         attn_plan_rows(plan, pair / problem->kv_heads, pair % problem->kv_heads, row_tile % plan->row_tiles);
-    if (plan->stages || plan->results->masked != NULL) each_tile(plan, &rows, range, false, tile_steps, &scratch);
+    if (plan->stages || plan->results->masked != NULL) each_tile(plan, &rows, range, false, tile_stages, &scratch);
     if (plan->results->weights != NULL) each_tile(plan, &rows, range, true, tile_weights, &scratch);
 }
 

@@ -1,5 +1,5 @@
-/* The order of things in one run: pack, attend, merge, the steps asked for; and what is done again carefully. */
-#include "real.h"
+/* phases.c: the order of things in one run by tiles: pack, attend, merge, the stages asked for; and what is done
+ * again in a wider range. */
 #include "tile.h"
 
 static bool found(atomic_bool *finding) { return atomic_load_explicit(finding, memory_order_relaxed); }
@@ -62,7 +62,7 @@ attn_status ATTN_T(attn_execute)(attn_plan *plan, attn_fault *fault) {
     run_fast(plan);
     attn_results left = left_over(plan);
     if (!attn_plan_cancelled(plan) && (wants_softmax(&left) || attn_wants_cells(&left))) {
-        attn_status status = ATTN_T(attn_careful)(plan, &left, fault);
+        attn_status status = ATTN_T(attn_wide_range)(plan, &left, fault);
         if (status != ATTN_OK) return status;
     }
     if (!attn_plan_cancelled(plan) && (results->present_k != NULL || results->present_v != NULL)) {

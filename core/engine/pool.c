@@ -1,5 +1,5 @@
 /* pool.c: threads that help with loops and run tasks, all under one lock that is held for a few instructions. */
-#include "attention.h"
+#include "../attention.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #ifndef ATTN_BLAS_H
 #define ATTN_BLAS_H
 
-#include "attention.h"
+#include "../attention.h"
 
 /* c = beta c + a b, row-major: a is (rows, inner), c is (rows, columns), b is (inner, columns), or (columns, inner)
  * where b_transposed. Strides are those of rows, in elements, each at least the length of its row. beta is 0 or 1; with

@@ -7,12 +7,35 @@
 #ifndef ATTN_PLAN_H
 #define ATTN_PLAN_H
 
+#include "../engine/kernel.h"
 #include "blocks.h"
-#include "kernel.h"
+#include "features.h"
+
+/* The parts of a slot, the memory of one thread: those of a tile (see attn_scratch in tile.h), and those of
+ * wide_range.c, which lie over them. */
+enum {
+    ATTN_SLOT_QUERIES,
+    ATTN_SLOT_KEYS,
+    ATTN_SLOT_VALUES,
+    ATTN_SLOT_GATHER,
+    ATTN_SLOT_SCORES,
+    ATTN_SLOT_OUTPUT,
+    ATTN_SLOT_LOST,
+    ATTN_SLOT_MAX,
+    ATTN_SLOT_SUM,
+    ATTN_SLOT_SUM_LOST,
+    ATTN_SLOT_MEAN, /* doubles, as all that follow */
+    ATTN_SLOT_WIDE_MASKED,
+    ATTN_SLOT_WIDE_MEAN,
+    ATTN_SLOT_WIDE_OUTPUT,
+    ATTN_SLOT_WIDE_LOST,
+    ATTN_SLOT_PARTS
+};
 
 typedef struct attn_plan {
     const attn_problem *problem;
     const attn_results *results;
+    attn_features features;
     const attn_kernel *kernel;
     attn_pool *pool; /* NULL also where the problem is too small to share */
     const atomic_bool *cancel;
@@ -34,6 +57,7 @@ typedef struct attn_plan {
 
     unsigned char *workspace;
     size_t at_keys, at_values, at_in_place, at_stats, at_partials, at_slots; /* offsets in bytes */
+    size_t at_part[ATTN_SLOT_PARTS];                                         /* within a slot */
     size_t slot_bytes, total_bytes;
 
     /* What the run found out; each depends on the numbers of the problem alone. */
@@ -45,7 +69,12 @@ typedef struct attn_plan {
 
 /* Fills `plan` but for workspace, cancel and the findings. total_bytes is SIZE_MAX where it does not fit. */
 void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_problem *problem,
-                    const attn_results *results);
+                    const attn_results *results, attn_features features);
+
+/* Part `part` of slot `slot` */
+static inline void *attn_slot_part(const attn_plan *plan, size_t slot, size_t part) {
+    return plan->workspace + plan->at_slots + slot * plan->slot_bytes + plan->at_part[part];
+}
 
 /* Row tile `tile` < row_tiles of (batch, kv_head), its spans included. */
 attn_rows attn_plan_rows(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile);
@@ -86,10 +115,12 @@ static inline bool attn_wants_cells(const attn_results *results) {
 
 /* Writes output and lse of a problem so small that neither plan nor workspace is worth it; else, and where a number is
  * so large that care is needed, returns false. Which of them it is does not depend on `results`. */
-bool attn_small_f32(const attn_kernel *kernel, const attn_problem *problem, const attn_results *results);
-bool attn_small_f64(const attn_kernel *kernel, const attn_problem *problem, const attn_results *results);
+bool attn_small_f32(const attn_kernel *kernel, const attn_problem *problem, attn_features features,
+                    const attn_results *results);
+bool attn_small_f64(const attn_kernel *kernel, const attn_problem *problem, attn_features features,
+                    const attn_results *results);
 
-/* The typed halves of attn_run. */
+/* The run of a plan by tiles. */
 attn_status attn_execute_f32(attn_plan *plan, attn_fault *fault);
 attn_status attn_execute_f64(attn_plan *plan, attn_fault *fault);
 

@@ -52,8 +52,8 @@ static void fill_rows(void) {
     for (size_t i = 0; i < ROWS; i++) {
         rows[i] = (attn_kernel){.name = sources[i].name,
                                 .supported = sources[i].supported,
-                                .f32 = *sources[i].f32,
-                                .f64 = *sources[i].f64,
+                                .f32 = attn_ops_filled_f32(sources[i].f32),
+                                .f64 = attn_ops_filled_f64(sources[i].f64),
                                 .tiles = &tiles[i]};
     }
 }

@@ -1,6 +1,4 @@
-/* softmax.h: the part of simd.h that turns scores into weights. */
-#include "../real.h"
-
+/* simd_exponentials.h: the part of simd.h that turns scores into weights. */
 static void row_max(size_t rows, size_t n, const real *s, real *max) {
     for (size_t i = 0; i < rows; i++, s += TILE_K) {
         vec greatest[2] = {vec_set((real)-INFINITY), vec_set((real)-INFINITY)};

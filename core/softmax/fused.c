@@ -1,10 +1,10 @@
-/* The output: online softmax (Milakov and Gimelshein, arXiv:1805.02867) over tiles of keys.
+/* fused.c: the output: online softmax (Milakov and Gimelshein, arXiv:1805.02867) over tiles of keys.
  *
  * A row keeps a shift m, l = sum exp(s - m) and O = sum exp(s - m) v. m follows the row's maximum only where that grew
  * by more than RESCALE_STEP: a rescaling costs a pass over O and a rounding, and exp(s - m) up to e^8 does no harm.
  * Sums inside a tile are short; across tiles l and O carry the error of their roundings along (Kahan, CACM 8, 1965), so
  * that their relative error does not grow with the number of keys. */
-#include "real.h"
+#include "../engine/compensated.h"
 #include "tile.h"
 
 #include <math.h>
@@ -13,15 +13,8 @@
 #define RESCALE_STEP 8
 #define MOST_ROWS 64 /* of a block, in any row of the kernel table */
 
-/* sum += x, lost being what the roundings so far added too much */
-static inline void add(real *sum, real *lost, real x) {
-    real wanted = x - *lost, total = *sum + wanted;
-    *lost = (total - *sum) - wanted;
-    *sum = total;
-}
-
 static void add_row(size_t n, real *restrict sum, real *restrict lost, const real *restrict x) {
-    for (size_t c = 0; c < n; c++) add(&sum[c], &lost[c], x[c]);
+    for (size_t c = 0; c < n; c++) ATTN_ADD_COMPENSATED(sum[c], lost[c], x[c]);
 }
 
 static void scale_row(size_t n, real factor, real *row) {
@@ -71,7 +64,7 @@ static void softmax_part(const attn_plan *plan, const attn_rows *rows, const att
     }
     ATTN_T(attn_exponentials)(plan, part->count, n, s, shifts, sums);
     for (size_t i = 0; i < part->count; i++) {
-        add(&scratch->sum[part->first + i], &scratch->sum_lost[part->first + i], sums[i]);
+        ATTN_ADD_COMPENSATED(scratch->sum[part->first + i], scratch->sum_lost[part->first + i], sums[i]);
     }
 }
 
@@ -202,7 +195,7 @@ void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot) {
             if (partial[0] == -(real)INFINITY) continue;
             real factor = ATTN_T(attn_shift_factor)(plan, partial[0], scratch.max[r]);
             scale_row(d + 1, factor, partial + 1);
-            add(&scratch.sum[r], &scratch.sum_lost[r], partial[1]);
+            ATTN_ADD_COMPENSATED(scratch.sum[r], scratch.sum_lost[r], partial[1]);
             add_row(d, scratch.output + r * d, scratch.lost + r * d, partial + 2);
         }
     }

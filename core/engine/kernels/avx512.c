@@ -1,8 +1,7 @@
 /* avx512.c: the kernel row for x86-64 CPUs with AVX-512 F, DQ, BW and VL: the vectors, on which simd.h builds the
  * functions. 32 registers of 512 bits hold 6 x 4 accumulators, four vectors of keys (or values) and a broadcast.
  */
-#include "../kernel.h"
-#include "../real.h"
+#include "../ops.h"
 
 #include <immintrin.h>
 

@@ -1,0 +1,70 @@
+/* softmax.c: the row of ATTN_SOFTMAX: which path a problem takes, and what it costs. */
+#include "softmax.h"
+#include "../calculation.h"
+#include "plan.h"
+
+#include <assert.h>
+#include <math.h>
+
+static void check(const attn_problem *problem) {
+    assert(problem->dtype == ATTN_F32 || problem->dtype == ATTN_F64);
+    assert(problem->kv_heads == 0 ? problem->heads == 0 : problem->heads % problem->kv_heads == 0);
+    assert(problem->d_k > 0);
+    assert(isfinite(problem->scale) && isfinite(problem->softcap) && problem->softcap >= 0);
+    assert(!problem->has_window || problem->window_left >= ATTN_OPEN_SIDE);
+    assert(!problem->has_window || problem->window_right >= ATTN_OPEN_SIDE);
+    assert(problem->n_past == 0 || problem->d_v == 0 || problem->past_v.data != NULL);
+    assert(problem->n_past == 0 || problem->past_k.data != NULL);
+    (void)problem; /* without assertions */
+}
+
+/* Open cells of one head, mask and bias aside. */
+static double open_cells(const attn_problem *problem, size_t batch) {
+    bool same = !problem->causal && !problem->has_window;
+    double cells = 0;
+    for (size_t i = 0; i < (same ? problem->n_q > 0 : problem->n_q); i++) {
+        attn_span span = attn_query_span(problem, batch, i);
+        if (span.hi > span.lo) cells += (double)(span.hi - span.lo);
+    }
+    return same ? cells * (double)problem->n_q : cells;
+}
+
+static double flops(const attn_problem *problem) {
+    double cells = 0;
+    for (size_t b = 0; b < problem->batch; b++) cells += open_cells(problem, b);
+    return cells * (double)problem->heads * 2.0 * ((double)problem->d_k + (double)problem->d_v);
+}
+
+static size_t workspace_bytes(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
+    attn_plan plan;
+    attn_plan_init(&plan, engine, problem, results, attn_features_of(problem));
+    return plan.total_bytes;
+}
+
+static bool wants_more(const attn_results *r) {
+    return attn_wants_cells(r) || r->mean_weights != NULL || r->present_k != NULL || r->present_v != NULL;
+}
+
+attn_status attn_softmax_run(const attn_engine *engine, const attn_problem *problem, attn_features features,
+                             const attn_results *results, void *workspace, const atomic_bool *cancel,
+                             attn_fault *fault) {
+    check(problem);
+    const bool wide = problem->dtype == ATTN_F64;
+    const bool done = (wide ? attn_small_f64 : attn_small_f32)(engine->kernel, problem, features, results);
+    if (done && !wants_more(results)) return ATTN_OK;
+    attn_results left = *results;
+    if (done) left.output.data = left.lse = NULL;
+    attn_plan plan;
+    attn_plan_init(&plan, engine, problem, &left, features);
+    plan.workspace = workspace;
+    plan.cancel = cancel;
+    return (wide ? attn_execute_f64 : attn_execute_f32)(&plan, fault);
+}
+
+static attn_status run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
+                       void *workspace, const atomic_bool *cancel, attn_fault *fault) {
+    return attn_softmax_run(engine, problem, attn_features_of(problem), results, workspace, cancel, fault);
+}
+
+const attn_calculation attn_calculation_softmax = {
+    .name = "softmax", .workspace = workspace_bytes, .run = run, .flops = flops};
