@@ -22,7 +22,9 @@ static inline size_t attn_sizeof(attn_dtype dtype) { return dtype == ATTN_F64 ? 
 
 /* The calculations that turn scores into an output: a line each, the first the one of a problem that says nothing.
  * KIND(ATTN_NAME, name): core/calculation.h says what a line needs. */
-#define ATTN_KIND_LIST(KIND) KIND(ATTN_SOFTMAX, softmax)
+#define ATTN_KIND_LIST(KIND)    \
+    KIND(ATTN_SOFTMAX, softmax) \
+    KIND(ATTN_LINEAR, linear)
 
 typedef enum attn_kind {
 #define ATTN_KIND_MEMBER(KIND, name) KIND,
@@ -105,6 +107,23 @@ typedef struct attn_broadcast {
 
 #define ATTN_OPEN_SIDE (-1) /* of a window */
 
+/* What ATTN_LINEAR needs besides: output_i = phi(q_i) S / (phi(q_i) z + eps), S = sum phi(k_j) v_j^T and z = sum
+ * phi(k_j) over the keys open to query i (Katharopoulos et al., arXiv:2006.16236, equations 4 to 7 and 18 to 20). A
+ * denominator of 0 gives a row of zeros. Only kv_lengths, causal with query_offset and key_mask close keys; scale
+ * counts as 1. */
+typedef enum attn_feature_map {
+    ATTN_ELU_PLUS_1, /* x + 1 for x > 0, else e^x */
+    ATTN_RELU,
+} attn_feature_map;
+
+typedef struct attn_linear {
+    attn_feature_map feature_map;
+    double eps;
+    const uint8_t *key_mask;     /* (batch, n_new): 0 closes a key; NULL: none does */
+    const void *past_state;      /* (batch, kv_heads, d_k, d_v): S of keys that came before; NULL: zeros */
+    const void *past_normalizer; /* (batch, kv_heads, d_k): z of them; NULL with past_state */
+} attn_linear;
+
 /* n_k below stands for n_past + n_new. Query head h reads key/value head h / (heads / kv_heads).
  * Preconditions (asserted, the caller checks): kv_heads divides heads, d_k > 0, all products of sizes fit size_t,
  * scale and softcap finite, softcap >= 0, bias holds no NaN and no +infinity, q is finite; k, v, past_k and past_v are
@@ -126,6 +145,7 @@ typedef struct attn_problem {
     int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
     double scale;                      /* multiplies q.k; rounded to the type first */
     double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+    const attn_linear *linear;         /* of ATTN_LINEAR; else NULL */
 } attn_problem;
 
 /* What is wanted; each NULL member is not. All but output are contiguous in the shape named.
@@ -141,6 +161,8 @@ typedef struct attn_results {
     void *lse;            /* (batch, heads, n_q): log sum exp(masked), natural; -infinity with nothing to attend */
     void *present_k;      /* (batch, kv_heads, n_k, d_k): past and new joined */
     void *present_v;      /* (batch, kv_heads, n_k, d_v) */
+    void *present_state;  /* ATTN_LINEAR: past_state and past_normalizer of what follows: all open keys, the past too */
+    void *present_normalizer;
 } attn_results;
 
 /* Where the first number that does not fit stands (the least in the order stage, batch, head, query, key). */

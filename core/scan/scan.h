@@ -3,7 +3,7 @@
 #ifndef ATTN_SCAN_H
 #define ATTN_SCAN_H
 
-#include "attention.h"
+#include "../attention.h"
 
 size_t attn_scan_workspace_f32(const attn_engine *engine, const attn_scan *scan);
 size_t attn_scan_workspace_f64(const attn_engine *engine, const attn_scan *scan);

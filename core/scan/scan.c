@@ -9,9 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "real.h"
+#include "../engine/ops.h"
+#include "../engine/real.h"
 #include "scan.h"
-#include "tile.h"
+
+/* log2 e: the kernels' exponential is one of two */
+#define LOG2_E 0x1.71547652b82fep0
 
 enum {
     COLUMNS = 16,        /* columns of a block */
