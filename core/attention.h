@@ -24,7 +24,7 @@ static inline size_t attn_sizeof(attn_dtype dtype) { return dtype == ATTN_F64 ? 
  * KIND(ATTN_NAME, name): core/calculation.h says what a line needs. */
 #define ATTN_KIND_LIST(KIND)    \
     KIND(ATTN_SOFTMAX, softmax) \
-    KIND(ATTN_LINEAR, linear)
+    KIND(ATTN_LINEAR, linear) KIND(ATTN_LINFORMER, linformer) KIND(ATTN_DIFFERENTIAL, differential)
 
 typedef enum attn_kind {
 #define ATTN_KIND_MEMBER(KIND, name) KIND,
@@ -124,6 +124,23 @@ typedef struct attn_linear {
     const void *past_normalizer; /* (batch, kv_heads, d_k): z of them; NULL with past_state */
 } attn_linear;
 
+/* What ATTN_LINFORMER needs besides: softmax(scale q (E k)^T) (F v), E and F projecting the keys' axis to `keys` rows
+ * (Wang et al., arXiv:2006.04768, equation 7). Results of the scores' shape have `keys` columns. No past, and nothing
+ * that closes keys. */
+typedef struct attn_linformer {
+    size_t keys;   /* rows of E and F, at least 1 */
+    bool per_head; /* E and F are (heads, keys, n_new), else (keys, n_new) */
+    const void *e, *f;
+} attn_linformer;
+
+/* What ATTN_DIFFERENTIAL needs besides: weights = softmax(scale q k^T) - lambda softmax(scale q_2 k_2^T), each softmax
+ * with every option of the problem; output = weights v (Ye et al., arXiv:2410.05258, equations 1 to 3). Of the results
+ * of the scores' shape there are weights alone, and no lse. */
+typedef struct attn_differential {
+    attn_view q_2, k_2, past_k_2; /* as q, k and past_k */
+    const void *lambda;           /* (heads) */
+} attn_differential;
+
 /* n_k below stands for n_past + n_new. Query head h reads key/value head h / (heads / kv_heads).
  * Preconditions (asserted, the caller checks): kv_heads divides heads, d_k > 0, all products of sizes fit size_t,
  * scale and softcap finite, softcap >= 0, bias holds no NaN and no +infinity, q is finite; k, v, past_k and past_v are
@@ -145,7 +162,11 @@ typedef struct attn_problem {
     int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
     double scale;                      /* multiplies q.k; rounded to the type first */
     double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
-    const attn_linear *linear;         /* of ATTN_LINEAR; else NULL */
+    union {                            /* what the kind needs besides */
+        const attn_linear *linear;
+        const attn_linformer *linformer;
+        const attn_differential *differential;
+    };
 } attn_problem;
 
 /* What is wanted; each NULL member is not. All but output are contiguous in the shape named.
