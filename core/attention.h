@@ -107,6 +107,34 @@ typedef struct attn_broadcast {
 
 #define ATTN_OPEN_SIDE (-1) /* of a window */
 
+/* Rotary positions (Su et al., arXiv:2104.09864, equations 15 and 34): pair t of a query or key at position p is turned
+ * by the angle p f_t, f_t = theta^(-2t / dim) as the scaling changes it, and multiplied by attention_factor. Applied to
+ * q and new k before the scale; past_k is rotated already. Sources of the scalings: core/positions/frequencies.c. */
+typedef enum attn_rope_scaling {
+    ATTN_ROPE_PLAIN,
+    ATTN_ROPE_LINEAR,
+    ATTN_ROPE_NTK,
+    ATTN_ROPE_DYNAMIC, /* without a past */
+    ATTN_ROPE_YARN,
+    ATTN_ROPE_LLAMA3,
+} attn_rope_scaling;
+
+typedef struct attn_rope {
+    double theta;     /* > 0; not 1 for yarn */
+    size_t dim;       /* even, 2 to d_k: columns from it on are left alone */
+    bool interleaved; /* pairs (2t, 2t + 1), else (t, t + dim / 2) */
+    attn_rope_scaling scaling;
+    double factor;                            /* >= 1, of any scaling */
+    double original_length;                   /* > 0, of dynamic, yarn and llama3 */
+    double beta_fast, beta_slow;              /* of yarn */
+    double low_freq_factor, high_freq_factor; /* of llama3; the second is greater */
+    double attention_factor;                  /* 1, but for yarn */
+    /* Positions within +-2^53, (n_q) and (n_new), a batch's `..._batch` elements after the one before (0: the same).
+     * NULL: i + offset of the query, n_past + j of the key. */
+    const int64_t *positions, *key_positions;
+    size_t positions_batch, key_positions_batch;
+} attn_rope;
+
 /* What ATTN_LINEAR needs besides: output_i = phi(q_i) S / (phi(q_i) z + eps), S = sum phi(k_j) v_j^T and z = sum
  * phi(k_j) over the keys open to query i (Katharopoulos et al., arXiv:2006.16236, equations 4 to 7 and 18 to 20). A
  * denominator of 0 gives a row of zeros. Only kv_lengths, causal with query_offset and key_mask close keys; scale
@@ -162,6 +190,7 @@ typedef struct attn_problem {
     int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
     double scale;                      /* multiplies q.k; rounded to the type first */
     double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+    const attn_rope *rope;             /* NULL: none; of ATTN_SOFTMAX and ATTN_DIFFERENTIAL */
     union {                            /* what the kind needs besides */
         const attn_linear *linear;
         const attn_linformer *linformer;
@@ -182,6 +211,8 @@ typedef struct attn_results {
     void *lse;            /* (batch, heads, n_q): log sum exp(masked), natural; -infinity with nothing to attend */
     void *present_k;      /* (batch, kv_heads, n_k, d_k): past and new joined */
     void *present_v;      /* (batch, kv_heads, n_k, d_v) */
+    void *q_rotated;      /* (batch, heads, n_q, d_k): q after rope */
+    void *k_rotated;      /* (batch, kv_heads, n_new, d_k) */
     void *present_state;  /* ATTN_LINEAR: past_state and past_normalizer of what follows: all open keys, the past too */
     void *present_normalizer;
 } attn_results;
