@@ -1,198 +1,235 @@
-# attentiond. Two commands do everything on a fresh Debian: `make run` and `make test`.
-CC ?= gcc
-PREFIX ?= /usr/local
-DESTDIR ?=
+# attentiond. `make help` lists what can be made. On a fresh Debian, `make run` and `make test` need nothing but make.
+
+# ---- settings: each may be given on the command line -----------------------------------------------------------------
+# A compiler that is here. `CC ?=` would be no choice: make itself sets CC to cc.
+ifeq ($(origin CC),default)
+CC := $(shell for c in gcc cc clang; do command -v $$c && exit; done 2>/dev/null || true)
+CC := $(notdir $(or $(CC),gcc))
+endif
+CXX ?= g++
+# SAN=address,undefined or SAN=thread builds with sanitizers, in a folder of their own. WERROR=1 makes warnings errors.
+# V=1 shows whole commands.
 SAN ?=
+OPT ?= -O2 -g
+BLAS ?= -lopenblas
+PREFIX ?= /usr/local
+TEST_JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+
+# ---- what follows from them ------------------------------------------------------------------------------------------
 comma := ,
-space := $(subst ,, )
 B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
+VENV := build/venv
 VERSION := $(shell cat VERSION)
 REVISION := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
+Q := $(if $(V),,@)
+say = $(if $(V),,$(info $1))
+# a number of jobs for sub-makes, unless this make was given one
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla $(if $(WERROR),-Werror)
-OPT ?= -O2 -g
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE $(OPT) $(WARN) -fno-math-errno -ffp-contract=off -fPIE -pthread -MMD -MP \
   $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS = -pie -pthread $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-BLAS ?= -lopenblas
 LIBS = -lmicrohttpd -ljansson -lz -lzstd $(BLAS) -lm
 
-# ---- core: plain sources once, typed ones for float and for double, kernel rows by architecture ----
+# ---- objects ---------------------------------------------------------------------------------------------------------
+# core: sources that include ops.h or tile.h are compiled for float and for double; kernel rows belong to an architecture
 ROWS_x86_64 := avx2 avx512
 ROWS_aarch64 := neon
-ROWS := portable $(ROWS_$(ARCH))
+# compares may be done though nobody looks at the result: without it the exponentials are not vectorised
+FLAGS_portable := -fno-trapping-math
 FLAGS_avx2 := -mavx2 -mfma
 FLAGS_avx512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma
-KERNELS := $(wildcard $(ROWS:%=core/engine/kernels/%.c))
-CORE_SRC := $(wildcard core/*.c core/*/*.c) $(KERNELS)
-TYPED := $(shell grep -lE 'include "([a-z./]*/)?(ops|tile)\.h"' $(CORE_SRC))
-CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(TYPED),$(CORE_SRC))) \
-  $(foreach t,f32 f64,$(patsubst %.c,$(B)/%_$t.o,$(filter $(TYPED),$(CORE_SRC))))
-API_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard api/*.c api/*/*.c)) $(B)/api/openapi_json.o
-SERVER_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard server/*.c))
-# gcc 12 hardly vectorises at -O2; for aarch64 it fails on wide_range.c at -O3, which need not be fast. KERNEL_FLAGS: for the rows alone, which compile slowly under a sanitizer
-kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out core/softmax/wide_range.c,$<)),-O3) \
-  $(if $(findstring core/engine/kernels/,$<),$(KERNEL_FLAGS))
+CORE_ALL := $(sort $(shell find core -name '*.c'))
+CORE_ROWS := $(foreach row,portable $(ROWS_$(ARCH)),$(filter %/kernels/$(row).c,$(CORE_ALL)))
+CORE_SRC := $(foreach file,$(CORE_ALL),$(if $(findstring /kernels/,$(file)),,$(file))) $(CORE_ROWS)
+CORE_TYPED := $(shell grep -lE 'include "([^"]*/)?(ops|tile)\.h"' $(CORE_SRC))
+CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(CORE_TYPED),$(CORE_SRC))) \
+  $(foreach type,f32 f64,$(CORE_TYPED:%.c=$(B)/%_$(type).o))
+API_SRC := $(sort $(shell find api -name '*.c'))
+API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o
+SERVER_SRC := $(sort $(shell find server -name '*.c'))
+SERVER_OBJ := $(SERVER_SRC:%.c=$(B)/%.o)
+# gcc 12 hardly vectorises at -O2. For aarch64 it fails on wide_range.c at -O3, which need not be fast.
+# KERNEL_FLAGS is for the rows alone, which compile slowly under a sanitizer.
+kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out %/wide_range.c,$<)),-O3) \
+  $(if $(findstring /kernels/,$<),$(KERNEL_FLAGS))
+COMPILE = $(Q)$(call say,CC    $@)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(kernel_flags) $(DEFINES) -c -o $@ $<
+LINK = $(Q)$(call say,LD    $@)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^
 
 all: $(B)/attentiond
-
 $(B)/attentiond: $(SERVER_OBJ) $(B)/api.a $(B)/core.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(LINK) $(LIBS)
 $(B)/core.a: $(CORE_OBJ)
-	rm -f $@ && ar qcs $@ $^
-$(B)/server.a: $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
-	rm -f $@ && ar qcs $@ $^
 $(B)/api.a: $(API_OBJ)
-	rm -f $@ && ar qcs $@ $^
+$(B)/server.a: $(filter-out $(B)/server/main.o,$(SERVER_OBJ))
+$(B)/%.a:
+	$(Q)$(call say,AR    $@)rm -f $@ && ar qcs $@ $^
 $(B)/%_f32.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(kernel_flags) -c -o $@ $<
+	$(COMPILE)
+$(B)/%_f64.o: DEFINES = -DATTN_DOUBLE
 $(B)/%_f64.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(kernel_flags) -DATTN_DOUBLE -c -o $@ $<
+	$(COMPILE)
 $(B)/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(kernel_flags) -DATTENTIOND_VERSION='"$(VERSION)"' -DATTENTIOND_REVISION='"$(REVISION)"' -c -o $@ $<
-$(B)/api/openapi_json.c: api/openapi.json tools/embed.sh
-	@mkdir -p $(@D)
-	sh tools/embed.sh api_openapi_json $< > $@
-$(B)/api/openapi_json.o: $(B)/api/openapi_json.c
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(COMPILE)
+$(B)/api/info/openapi_json.o: $(B)/api/info/openapi_json.c
+	$(COMPILE)
+$(B)/api/info/openapi_json.c: api/openapi.json tools/embed.sh
+	$(Q)$(call say,EMBED $@)mkdir -p $(@D) && sh tools/embed.sh api_openapi_json $< >$@
+# the files that know the version are compiled again when it, or the revision, has changed
+VERSIONED := $(patsubst %.c,$(B)/%.o,$(shell grep -lE 'ATTENTIOND_(VERSION|REVISION)' $(API_SRC) $(SERVER_SRC)))
+$(VERSIONED): DEFINES = -DATTENTIOND_VERSION='"$(VERSION)"' -DATTENTIOND_REVISION='"$(REVISION)"'
+$(VERSIONED): $(B)/version
+$(B)/version: always
+	@mkdir -p $(@D) && echo '$(VERSION) $(REVISION)' | cmp -s - $@ || echo '$(VERSION) $(REVISION)' >$@
 
-# ---- tests: every tests/unit/test_*.c is a program on core and api, every tests/http/test_*.c one on libcurl ----
+# ---- tests: a program for each tests/unit/test_*.c, on the archives, and tests/http/test_*.c, on libcurl -------------
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 HTTP := $(patsubst tests/http/%.c,$(B)/tests/http/%,$(wildcard tests/http/test_*.c))
 SUPPORT_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
-HTTP_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out tests/http/test_%.c,$(wildcard tests/http/*.c)))
-RUN_TESTS = ATTENTIOND=$(B)/attentiond sh tests/run.sh
-FUZZ_SECONDS ?= 60
+HTTP_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out tests/http/test_%.c,$(wildcard tests/http/*.c))) \
+  $(B)/tests/support/check.o
+RUN_TESTS = ATTENTIOND=$(B)/attentiond sh tests/run.sh -j $(TEST_JOBS)
 
 $(UNIT): $(B)/tests/%: $(B)/tests/unit/%.o $(SUPPORT_OBJ) $(B)/server.a $(B)/api.a $(B)/core.a
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-$(HTTP): $(B)/tests/http/%: $(B)/tests/http/%.o $(HTTP_OBJ) $(B)/tests/support/check.o
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
+	$(LINK) $(LIBS)
+$(HTTP): $(B)/tests/http/%: $(B)/tests/http/%.o $(HTTP_OBJ)
+	$(LINK) -lcurl -ljansson -lz -lm
 # every allocation of this program goes through its own counter
-$(B)/tests/test_alloc: ALL_LDFLAGS += -Wl,$(subst $(space),$(comma),$(patsubst %,--wrap=%,malloc calloc realloc \
-  aligned_alloc posix_memalign strdup free mmap munmap mremap))
-test: test-setup
-	$(MAKE) --no-print-directory -j$$(nproc) $(B)/attentiond test-programs
-	$(RUN_TESTS) $(UNIT) $(HTTP)
-test-setup:
-	sh tools/install-deps.sh test
-test-programs: $(UNIT) $(HTTP)
+$(B)/tests/test_alloc: ALL_LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
+  posix_memalign strdup free mmap munmap mremap)
+test-programs: unit-programs $(HTTP)
+unit-programs: $(UNIT)
+#: make test               builds and runs all tests; installs missing packages on Debian
+test:
+	@CC='$(CC)' sh tools/install-deps.sh test
+	@$(MAKE) --no-print-directory $(JOBS) all test-programs
+	@$(RUN_TESTS) $(UNIT) $(HTTP)
+#: make unit, make http    one half of them; SAN=address,undefined or SAN=thread under sanitizers
 unit: $(UNIT)
-	$(RUN_TESTS) $(UNIT)
+	@$(RUN_TESTS) $(UNIT)
 http: $(B)/attentiond $(HTTP)
-	$(RUN_TESTS) $(HTTP)
+	@$(RUN_TESTS) $(HTTP)
+#: make test-exhaustive    all tests, over every value where a sample would do
 test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
-	CHECK_EXHAUSTIVE=1 $(RUN_TESTS) $(UNIT) $(HTTP)
-
-# The fuzz target is clang's, in a folder of its own; without clang, $(B)/tests/fuzz/replay runs the same files.
-FUZZ := build/fuzz
-FUZZ_MAKE = $(MAKE) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" CFLAGS=-fsanitize=fuzzer-no-link \
-  KERNEL_FLAGS="-fno-sanitize=all -O1"
-VENV := build/venv
-$(B)/tests/fuzz/replay: $(B)/tests/fuzz/fuzz_api.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-$(B)/tests/fuzz/corpus: $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
-	mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
-$(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ) $(B)/tests/support/check.o
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ -lcurl -ljansson -lz -lm
-$(B)/tests/fuzz/replay_oip: $(B)/tests/fuzz/fuzz_oip.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/api.a $(FUZZ)/core.a
-	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $(filter-out %.h,$^) $(LIBS)
-fuzz: $(B)/tests/fuzz/corpus
-	$(FUZZ_MAKE) $(FUZZ)/fuzz_api
-	mkdir -p $(FUZZ)/found
-	$(FUZZ)/fuzz_api -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
-	  -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found $(B)/tests/fuzz/corpus
-
-fuzz-oip:
-	$(FUZZ_MAKE) $(FUZZ)/fuzz_oip
-	mkdir -p $(FUZZ)/found-oip
-	$(FUZZ)/fuzz_oip -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -dict=tests/fuzz/tokens.dict \
-	  -artifact_prefix=$(FUZZ)/found-oip/ $(FUZZ)/found-oip tests/fuzz/oip
-fuzz-safetensors:
-	$(FUZZ_MAKE) $(FUZZ)/fuzz_safetensors
-	mkdir -p $(FUZZ)/found-safetensors
-	$(FUZZ)/fuzz_safetensors -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-	  -dict=tests/fuzz/tokens.dict -artifact_prefix=$(FUZZ)/found-safetensors/ $(FUZZ)/found-safetensors tests/fuzz/safetensors
-.PHONY: fuzz-oip fuzz-safetensors
-
-# ---- tests with the clients that people use, from PyPI, in an environment of their own ----
+	@CHECK_EXHAUSTIVE=1 $(RUN_TESTS) $(UNIT) $(HTTP)
+#: make test-python        clients and examples in Python, with packages from PyPI
 test-python: $(B)/attentiond
-	ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV) || [ $$? -eq 77 ]
-.PHONY: test-python
+	@ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV) || [ $$? -eq 77 ]
+#: make smoke URL=…        checks a running daemon from outside, with curl alone
+smoke:
+	@sh docker/smoke.sh $(URL)
 
-# ---- benches: each writes its section of docs/performance.md; no other build is in it than an optimized one ----
-CXX ?= g++
-$(B)/bench/%.o: bench/%.cc
-	@mkdir -p $(@D)
-	$(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
-$(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.a $(B)/core.a
-	$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
-bench-wire:
-	@sh tools/install-deps.sh bench
-	$(MAKE) $(B)/bench/wire_bench
-	python3 bench/section.py wire $(B)/bench/wire_bench
-$(B)/bench/load: $(B)/bench/serve/load.o
-	$(CC) $(ALL_LDFLAGS) -o $@ $^
-bench-serve:
-	@sh tools/install-deps.sh bench
-	$(MAKE) $(B)/attentiond $(B)/bench/load $(VENV)/serve
-	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond $(B)/bench/load
-$(VENV)/serve: bench/serve/requirements.txt
-	[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
-.PHONY: bench-wire bench-serve
+# ---- fuzzing: libFuzzer is clang's, so in a build of its own. Without clang, replay_NAME FILE… runs the same inputs --
+FUZZ := build/fuzz
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,fuzz-%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_MAKE = $(MAKE) --no-print-directory $(JOBS) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" \
+  CFLAGS=-fsanitize=fuzzer-no-link KERNEL_FLAGS="-fno-sanitize=all -O1"
+FUZZ_CORPUS := $(B)/tests/fuzz/corpus
+fuzz_seeds = $(or $(wildcard tests/fuzz/$*),$(FUZZ_CORPUS))
+fuzz_length = $(if $(filter safetensors,$*),4096,65536)
+#: make fuzz               fuzzes each entry FUZZ_SECONDS long; make fuzz-NAME one of them
+fuzz: $(FUZZ_TARGETS)
+$(FUZZ_TARGETS): fuzz-%: $(FUZZ_CORPUS)
+	@$(FUZZ_MAKE) $(FUZZ)/fuzz_$*
+	@mkdir -p $(FUZZ)/found/$*
+	$(FUZZ)/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -max_len=$(fuzz_length) -timeout=10 -rss_limit_mb=2048 \
+	  -print_final_stats=1 -dict=tests/fuzz/tokens.dict -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found/$* $(fuzz_seeds)
+fuzz-programs:
+	@$(FUZZ_MAKE) $(FUZZ_TARGETS:fuzz-%=$(FUZZ)/fuzz_%)
+$(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/api.a $(FUZZ)/core.a
+	$(LINK) -fsanitize=fuzzer $(LIBS)
+$(B)/tests/fuzz/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
+	$(LINK) $(LIBS)
+$(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ)
+	$(LINK) -lcurl -ljansson -lz -lm
+$(FUZZ_CORPUS): $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
+	@mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: bench all test test-setup test-programs unit http test-exhaustive fuzz clean
-.SECONDARY:
-clean:
-	rm -rf build
-
-# ---- bench: ours against other libraries, on a quiet machine; writes docs/performance.md and .svg ----
+# ---- benches: on a quiet machine, side by side with other libraries; each writes its section of docs/performance.md --
 XSMM := $(if $(wildcard /usr/include/libxsmm.h),-lxsmm -lxsmmnoblas -ldl)
 $(B)/core_bench: bench/core_bench.c bench/limits.c bench/limits.h $(B)/core.a
-	$(CC) -std=c17 -D_GNU_SOURCE -O3 $(WARN) $(if $(XSMM),-DHAVE_XSMM) -o $@ $(filter %.c %.a,$^) -lopenblas $(XSMM) -lm -pthread
-build/venv/installed: bench/requirements.txt
-	python3 -m venv build/venv && build/venv/bin/pip install -q -r $< && touch $@
-bench:
-	@sh tools/install-deps.sh bench
-	@$(MAKE) --no-print-directory $(B)/core_bench build/venv/installed
-	build/venv/bin/python bench/run.py $(B)/core_bench $(BENCH_ARGS)
+	$(Q)$(call say,CC    $@)$(CC) -std=c17 -D_GNU_SOURCE -O3 $(WARN) $(if $(XSMM),-DHAVE_XSMM) -o $@ $(filter %.c %.a,$^) \
+	  -lopenblas $(XSMM) -lm -pthread
+$(B)/bench/%.o: bench/%.cc
+	$(Q)$(call say,CXX   $@)mkdir -p $(@D) && $(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
+$(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.a $(B)/core.a
+	$(Q)$(call say,LD    $@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
+$(B)/bench/load: $(B)/bench/serve/load.o
+	$(LINK)
+$(VENV)/installed/%: %/requirements.txt
+	@[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && mkdir -p $(@D) && touch $@
+bench-deps:
+	@CC='$(CC)' sh tools/install-deps.sh bench
+#: make bench              the core; bench-wire: reading and writing bodies; bench-serve: whole servers
+bench: bench-deps
+	@$(MAKE) --no-print-directory $(JOBS) $(B)/core_bench $(VENV)/installed/bench
+	$(VENV)/bin/python bench/run.py $(B)/core_bench $(BENCH_ARGS)
+bench-wire: bench-deps
+	@$(MAKE) --no-print-directory $(JOBS) $(B)/bench/wire_bench
+	python3 bench/section.py wire $(B)/bench/wire_bench
+bench-serve: bench-deps
+	@$(MAKE) --no-print-directory $(JOBS) all $(B)/bench/load $(VENV)/installed/bench/serve
+	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond $(B)/bench/load
 
-# ---- running, installing, checking the sources ----
-unit-programs: $(UNIT)
+# ---- running, installing, the image ----------------------------------------------------------------------------------
+#: make run                builds and starts the daemon; installs missing packages on Debian
 run:
-	@sh tools/install-deps.sh build
-	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@CC='$(CC)' sh tools/install-deps.sh build
+	@$(MAKE) --no-print-directory $(JOBS) all
 	@sh tools/run.sh $(B)/attentiond
+#: make install            the program, its man page and a systemd unit under PREFIX (and DESTDIR)
 install: all
 	install -D -m 755 $(B)/attentiond $(DESTDIR)$(PREFIX)/bin/attentiond
 	install -D -m 644 docs/attentiond.1 $(DESTDIR)$(PREFIX)/share/man/man1/attentiond.1
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/attentiond.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/attentiond.service
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/attentiond.service
-SOURCES = $(shell find core api server tests bench -name '*.[ch]' 2>/dev/null)
-check-layers: $(B)/core.a $(B)/api.a
-	@sh tools/check-layers.sh $(B)
+	install -D -m 644 packaging/attentiond.service $(DESTDIR)$(PREFIX)/lib/systemd/system/attentiond.service
+	sed -i 's|@BINDIR@|$(PREFIX)/bin|' $(DESTDIR)$(PREFIX)/lib/systemd/system/attentiond.service
+#: make image              the container image, with the labels of a release
+image:
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  --build-arg CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) $(IMAGE_FLAGS) -t attentiond .
+
+# ---- checks of the sources -------------------------------------------------------------------------------------------
+SOURCES = $(shell find core api server tests bench -name '*.[ch]')
+#: make check-layers       that dependencies point one way, between rooms and between their folders
+check-layers: $(CORE_OBJ) $(API_OBJ) $(SERVER_OBJ)
+	@sh tools/check-layers.sh $(B) $(CORE_OBJ) $(API_OBJ) $(SERVER_OBJ)
+#: make check-docs         that the tables of settings and the examples of the documents agree with the program
+check-docs: $(B)/attentiond
+	@sh tools/check-docs.sh $(B)/attentiond
+#: make format             formats the sources with clang-format 14; format-check only compares
 format:
 	clang-format -i $(SOURCES)
 format-check:
 	clang-format --dry-run --Werror $(SOURCES)
-lint:
+#: make lint               cppcheck and clang-tidy; make syntax: the warnings of another compiler, CC=clang
+lint: lint-cppcheck lint-tidy
+lint-cppcheck:
 	cppcheck --quiet -j$$(nproc) --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability -D_GNU_SOURCE \
 	  --suppressions-list=tools/cppcheck.suppressions core api server
-	printf '%s\n' $(filter-out core/engine/kernels/%,$(wildcard core/*.c core/*/*.c api/*.c api/*/*.c server/*.c)) | xargs -P$$(nproc) -n4 sh -c \
+lint-tidy:
+	@printf '%s\n' $(filter-out $(CORE_ROWS),$(CORE_SRC)) $(API_SRC) $(SERVER_SRC) | xargs -P$$(nproc) -n4 sh -c \
 	  'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- -std=c17 -D_GNU_SOURCE -DATTENTIOND_VERSION=\"0\" \
 	  -DATTENTIOND_REVISION=\"0\"' clang-tidy
-image:
-	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
-	  --build-arg CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) $(IMAGE_FLAGS) -t attentiond .
-.PHONY: unit-programs run install check-layers format format-check lint image
+SYNTAX := $(addprefix syntax/,$(CORE_SRC) $(API_SRC) $(SERVER_SRC) $(wildcard tests/*/*.c))
+syntax: $(SYNTAX)
+$(SYNTAX): DEFINES = -DATTENTIOND_VERSION='""' -DATTENTIOND_REVISION='""'
+$(SYNTAX): syntax/%: %
+	$(Q)for real in FLOAT DOUBLE; do \
+	  $(CC) -fsyntax-only -Werror $(filter-out -M%,$(ALL_CFLAGS)) $(kernel_flags) $(DEFINES) -DATTN_$$real $< || exit 1; \
+	  $(if $(filter $(CORE_TYPED),$<),,break;) done
+
+help:
+	@sed -n 's/^#: //p' Makefile
+	@echo 'V=1 shows whole commands, CC=… takes another compiler. `make` alone builds $(B)/attentiond.'
+clean:
+	rm -rf build
+always:
+.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python smoke fuzz fuzz-programs \
+  $(FUZZ_TARGETS) bench-deps bench bench-wire bench-serve run install image check-layers check-docs format format-check \
+  lint lint-cppcheck lint-tidy syntax $(SYNTAX) help clean
+.SECONDARY:
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -43,8 +43,8 @@ typedef struct api_host {
 } api_host;
 enum { API_READY, API_STARTING, API_DRAINING };
 
-/* What requests under /v2 came to, for the extension `statistics` of the Open Inference Protocol: how many, and
- * nanoseconds of all of them. */
+/* What the requests of an operation came to, on a protocol that tells its clients: how many, and nanoseconds of all of
+ * them. */
 typedef struct api_tally {
     atomic_uint_least64_t count, ns;
 } api_tally;
@@ -52,14 +52,14 @@ typedef struct api_statistics {
     api_tally success, fail, queue, compute_input, compute_infer, compute_output;
     atomic_uint_least64_t last_inference; /* milliseconds since 1970 */
 } api_statistics;
-enum { API_MODELS = 2 };
+enum { API_MOST_OPERATIONS = 16 };
 
 typedef struct api_service {
     attn_engine engine;
     size_t max_body;   /* bytes; a longer body is 413 */
     api_budget budget; /* --max-memory */
     api_host host;
-    api_statistics statistics[API_MODELS]; /* of attention, of mha */
+    api_statistics statistics[API_MOST_OPERATIONS];
 } api_service;
 
 extern const char api_version[];         /* of the program, "1.0.0" */
@@ -146,15 +146,41 @@ void api_request_free(api_request *request); /* NULL is allowed */
  * ("overloaded"), detail one sentence; retry_after in seconds, 0: none. Replaces whatever the request would answer.
  * The reply is owned by the request. */
 const api_response *api_fail(api_request *request, const char *code, const char *detail, unsigned retry_after);
-/* The same without a request: writes the problem document to `body` (truncated never: at most 1024 bytes) and fills
- * `response` from it. */
-void api_fail_static(api_response *response, char body[1024], const char *code, const char *detail,
-                     unsigned retry_after, bool under_v2);
-/* true for a path (or target) at or below /v2, the Open Inference Protocol, whose clients read the member `error`. */
-bool api_under_v2(const char *path);
+/* The protocol of a path or target, which decides how an error is written. Never NULL. */
+typedef struct api_protocol api_protocol;
+const api_protocol *api_protocol_of(const char *path);
+/* The same as api_fail without a request: writes the document to `body` (truncated never: at most 1024 bytes) and fills
+ * `response` from it. protocol NULL: the path is not known. */
+void api_fail_static(api_response *response, char body[1024], const api_protocol *protocol, const char *code,
+                     const char *detail, unsigned retry_after);
 /* Seconds that the client itself grants for queueing and computing; 0: no limit. Safe from any thread. */
 double api_timeout_of(const api_request *request);
 /* A constant 503 out_of_memory reply. */
 const api_response *api_out_of_memory(void);
+
+/* ---- lists by index from 0 on: each name once, NULL after the last ------------------------------------------------
+ */
+
+/* What api_trace.route may be. computes: requests to it may have times and sizes. */
+const char *api_route_label(size_t index, bool *computes);
+/* What api_trace.format may be. */
+const char *api_format_label(size_t index);
+/* What api_trace.code may be. */
+const char *api_code_label(size_t index);
+/* The operations, as POST paths without the slash. */
+const char *api_operation_label(size_t index);
+
+/* ---- texts ------------------------------------------------------------------------------------------------------ */
+
+/* Writes `string` as a JSON string with its quotes, escaped, without a zero; bytes that are not UTF-8 become '?'.
+ * Returns its length; 0 if that exceeds `capacity`. */
+size_t api_json_string(char *text, size_t capacity, const char *string);
+
+/* The least number of letters inserted, left out, changed or swapped with their neighbour that turns a into b.
+ * SIZE_MAX if one of them is longer than 63 bytes. */
+size_t api_edit_distance(const char *a, const char *b);
+/* true if `given` is so near to `known` that it is most likely meant: at most a third of the letters of the longer one
+ * differ, or nothing but upper and lower case. */
+bool api_is_near(const char *given, const char *known);
 
 #endif

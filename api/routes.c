@@ -2,50 +2,26 @@
 
 #include <string.h>
 
-#include "oip/oip.h"
-
-#define JSON "application", "json", "application/json"
-#define PLAIN "text", "plain", "text/plain; version=0.0.4; charset=utf-8"
+#include "info/info.h"
 
 static const api_route routes[] = {
-    {"/attention", "POST, OPTIONS", true, API_ATTENTION, 0, JSON},
-    {"/mha", "POST, OPTIONS", true, API_MHA, 0, JSON},
-    {"/healthz", "GET, HEAD, OPTIONS", false, 0, API_HEALTHZ, JSON},
-    {"/readyz", "GET, HEAD, OPTIONS", false, 0, API_READYZ, JSON},
-    {"/version", "GET, HEAD, OPTIONS", false, 0, API_VERSION, JSON},
-    {"/metrics", "GET, HEAD, OPTIONS", false, 0, API_METRICS, PLAIN},
-    {"/openapi.json", "GET, HEAD, OPTIONS", false, 0, API_OPENAPI, JSON},
+#define ROW(name) {.path = "/" #name, .allow = API_ALLOW_POST, .operation = &api_##name},
+    API_OPERATION_LIST(ROW)
+#undef ROW
+        {"/healthz", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_healthz},
+    {"/readyz", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_readyz},
+    {"/version", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_version},
+    {"/metrics", API_ALLOW_GET, NULL, API_TYPE_METRICS, false, api_has_metrics, NULL, api_answer_metrics},
+    {"/openapi.json", API_ALLOW_GET, NULL, API_TYPE_JSON, false, NULL, NULL, api_answer_openapi},
 };
+enum { ROUTES = sizeof routes / sizeof *routes };
 
-const api_route *api_route_find(const char *path) {
-    if (api_under_v2(path)) return api_oip_route(path);
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+static const api_route *route_at(size_t index) { return index < ROUTES ? &routes[index] : NULL; }
+
+static const api_route *find(const char *path) {
+    for (size_t i = 0; i < ROUTES; i++)
         if (strcmp(routes[i].path, path) == 0) return &routes[i];
     return NULL;
 }
 
-api_method api_method_of(const char *name) {
-    static const struct {
-        const char *name;
-        api_method method;
-    } methods[] = {
-        {"POST", API_POST},
-        {"GET", API_GET},
-        {"HEAD", API_HEAD},
-        {"OPTIONS", API_OPTIONS},
-        {"PUT", API_OTHER_METHOD},
-        {"DELETE", API_OTHER_METHOD},
-        {"PATCH", API_OTHER_METHOD},
-        {"TRACE", API_OTHER_METHOD},
-        {"CONNECT", API_OTHER_METHOD},
-    };
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(methods[i].name, name) == 0) return methods[i].method;
-    return API_UNKNOWN_METHOD;
-}
-
-bool api_route_allows(const api_route *route, api_method method) {
-    if (method == API_OPTIONS) return true;
-    if (method == API_POST) return strstr(route->allow, "POST") != NULL;
-    return (method == API_GET || method == API_HEAD) && strstr(route->allow, "GET") != NULL;
-}
+const api_protocol api_plain = {.root = "", .find = find, .route_at = route_at};

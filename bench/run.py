@@ -16,6 +16,7 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -254,8 +255,8 @@ def picture(result):
 
 def report(result, rounds):
     versions = ", ".join(f"{name} {version}" for name, version in result["1"]["versions"].items())
-    out = [f"Measured {datetime.date.today().isoformat()} on {machine()}. {versions}. Medians of {rounds} alternating "
-           "rounds; a ratio above 1 means that the other takes longer.", ""]
+    out = textwrap.wrap(f"Measured {datetime.date.today().isoformat()} on {machine()}. {versions}. Medians of {rounds} "
+                        "alternating rounds; a ratio above 1 means that the other takes longer.", 100) + [""]
     out += limits_table(result) + [""] + attention_table(result) + [""]
     out += ["| goal | reached | wanted | met |", "| --- | ---: | ---: | --- |"]
     out += [f"| {what} | {reached} | {wanted} | {met} |" for what, reached, wanted, met in goals(result)]

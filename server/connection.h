@@ -1,137 +1,121 @@
-/* connection.h: one connection, the exchange on it, and the server they belong to (inside server/ only).
+/* connection.h: the connections, and the exchange (a request and its reply) on each.
  *
- * An exchange goes IDLE -> HEAD -> BODY -> WORK -> REPLY -> IDLE. libmicrohttpd's thread of the connection makes every
- * step but two: the compute thread that finishes a suspended exchange (WORK), and the watch, which may end an idle
- * connection or one whose client stopped sending (LOST). A connection's lock guards its phase, its times, and the
- * request's life against the watch; nothing slow happens under it. Order of locks: the server's, then a connection's.
+ * An exchange goes IDLE -> HEAD -> BODY -> WORK -> REPLY -> IDLE. The I/O thread of the connection makes every step,
+ * except that the compute thread finishes a suspended exchange (WORK), and that the watch may end a connection (LOST)
+ * whose client is idle or stopped sending. The lock of a connection guards its phase, its times, and what the watch and
+ * the compute thread share with the I/O thread; nothing slow happens under it. Order of locks: the list's, then a
+ * connection's.
  */
 #ifndef SERVER_CONNECTION_H
 #define SERVER_CONNECTION_H
 
 #include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
-#include "server.h"
-
-enum {
-    MOST_URI = 8 << 10,   /* bytes of a request target */
-    MOST_HEAD = 32 << 10, /* bytes of names and values of headers, with four each for what is around them */
-    MOST_HEADERS = 100,
-    SMALL_BODY = 64 << 10,  /* finished on the I/O thread where the work is small too; read on where it is refused */
-    MOST_UNKEPT = 64 << 20, /* bytes past the limit of a chunked body that are read and forgotten */
-    CONNECTION_MEMORY = 64 << 10, /* a head of the sizes above fits; zeroed by libmicrohttpd after each request */
-    REQUEST_ID_SIZE = 129,
-    TRACEPARENT_SIZE = 56,
-};
+#include "ids.h"
+#include "linger.h"
+#include "metrics.h"
+#include "queue.h"
+#include "record.h"
 
 typedef enum srv_phase { SRV_IDLE, SRV_HEAD, SRV_BODY, SRV_WORK, SRV_REPLY, SRV_LOST } srv_phase;
 
+typedef struct srv_lost { /* the reply that srv_connection_give_up sent */
+    int status;
+    size_t length;
+    const char *code;
+    srv_reason reason;
+} srv_lost;
+
 typedef struct srv_exchange {
-    srv_ticket ticket; /* first: the queue hands it back */
+    srv_ticket ticket; /* must be first: the queue hands it back */
     struct srv_connection *connection;
-    api_request *request;      /* NULL: refused for its framing, or no memory */
-    const api_response *reply; /* decided, perhaps not yet sent */
+    api_request *request;      /* NULL: refused for its framing, or out of memory */
+    const api_response *reply; /* decided, perhaps not sent yet */
     api_response own;          /* of a reply without a request */
     char own_body[1024];
     int64_t begun;
     size_t target_length;
     char *query;        /* of the target, malloc'd; NULL: none, */
-    bool query_is_lost; /* ... or no memory */
+    bool query_is_lost; /* ... or out of memory */
     uint64_t bytes_in, bytes_out, past_limit;
-    int status;    /* sent, 0: none yet */
-    bool under_v2; /* its errors have the member `error` */
-    bool active, has_body, expects_continue, discards, lingers, closes, computing, cancelled, gone, finished;
-    const char *rejected, *cancelled_at, *code; /* as in srv_record */
+    int status;                                /* of the reply that was queued; 0: none yet */
+    const api_protocol *protocol;              /* of the path; NULL: not known yet */
+    bool active;                               /* begun and not ended; under the lock */
+    bool has_body;                             /* the head announces one */
+    bool expects_continue;                     /* the client waits for 100 */
+    bool discards;                             /* decided: the body is read and dropped */
+    bool lingers;                              /* the body is not read to its end */
+    bool closes;                               /* the head is doubtful: nothing may follow */
+    bool computing, cancelled, gone, finished; /* of WORK; under the lock */
+    srv_reason rejected;
+    srv_cancelled cancelled_at;
+    const char *code; /* of a reply without a request */
+    srv_lost lost;    /* of LOST; under the lock */
     char method[16], request_id[REQUEST_ID_SIZE], traceparent[TRACEPARENT_SIZE];
 } srv_exchange;
 
 typedef struct srv_connection {
-    struct srv_connection *next, **link; /* the server's list */
-    struct srv_server *server;
+    struct srv_connection *next, **link; /* of the list */
+    struct srv_connections *list;
+    struct srv_server *server; /* for http.c */
     struct MHD_Connection *mhd;
-    uint64_t serial;
+    uint64_t serial; /* never 0 */
     int fd;
     char client[64]; /* numeric address */
     pthread_mutex_t lock;
     srv_phase phase;
     int64_t since;          /* of IDLE and WORK: when it began; of BODY: the last byte */
-    int64_t head_since;     /* while IDLE: when bytes of a head were first seen, or 0 */
-    uint64_t received;      /* bytes, when it became idle ... */
-    bool received_is_known; /* ... where the watch has looked already */
+    int64_t head_since;     /* of IDLE: when bytes of a head were first seen, or 0 */
+    uint64_t received;      /* bytes when it became idle, */
+    bool received_is_known; /* ... if the watch has looked already */
     bool served;            /* at least one exchange has ended */
     srv_exchange exchange;
 } srv_connection;
 
-typedef struct srv_server {
-    const srv_config *config;
-    api_service service;
-    srv_queue *queue;
-    srv_metrics *metrics;
-    struct MHD_Daemon *mhd;
-    int listener;
-    atomic_int readiness; /* API_STARTING, ... */
-    atomic_bool closing;  /* every reply from now on says Connection: close */
-    atomic_uint_least64_t accepted;
-    pthread_mutex_t lock; /* of the list */
-    srv_connection *connections;
+typedef struct srv_connections {
+    pthread_mutex_t lock;
+    srv_connection *first;
     uint64_t serials;
-    struct srv_watch *watch;
-} srv_server;
+    atomic_uint_least64_t accepted, in_flight; /* connections; requests */
+    srv_metrics *metrics;
+    srv_lingers *lingers;
+    const char *kernel; /* for the log */
+} srv_connections;
 
-/* ---- head.c ------------------------------------------------------------------------------------------------------ */
+/* ---- the list: safe from any thread ------------------------------------------------------------------------------ */
 
-typedef struct srv_head { /* what the framing rules need to know of a head */
-    struct MHD_Connection *mhd;
-    size_t count, bytes, hosts, lengths, encodings;
-    bool malformed, folded, chunked, expects_continue;
-    const char *host, *content_length;
-    char *joined[4]; /* values of repeated fields; srv_head_deinit frees them */
-    size_t joins;
-} srv_head;
+/* Calls visit for each connection, with both locks held. Returns the number of connections. */
+size_t srv_connections_each(srv_connections *list, void (*visit)(srv_connection *connection, void *arg), void *arg);
+size_t srv_connections_count(srv_connections *list, bool active); /* those that are not IDLE, or those that are */
 
-void srv_head_read(srv_head *head, struct MHD_Connection *mhd);
-void srv_head_deinit(srv_head *head);
-/* Why the head is refused: a code of the contract, with *detail and *reason (of attentiond_rejected_total); or NULL. */
-const char *srv_head_fault(const srv_head *head, const char *method, const char *version, size_t target_length,
-                           const char **detail, const char **reason);
-bool srv_head_has_body(const srv_head *head);
-/* Whether the head is as long as its parts, `line` being the request line without its end. libmicrohttpd 0.9.75 drops
- * what follows a NUL, and takes a header line without a name for the end of the head: where a body then begins is
- * doubtful, so that nothing may follow on the connection. Blanks that are legal but unusual have the same effect. */
-bool srv_head_is_plain(const srv_head *head, size_t line);
-const char *srv_head_value(void *head, const char *name); /* for api_head */
-/* The client's id where it is well-formed, else one of ours; likewise its traceparent, "" where it sent none. */
-void srv_head_ids(const srv_head *head, char request_id[REQUEST_ID_SIZE], char traceparent[TRACEPARENT_SIZE]);
+/* ---- one connection: its I/O thread ------------------------------------------------------------------------------ */
 
-/* ---- connection.c ------------------------------------------------------------------------------------------------ */
-
-srv_connection *srv_connection_open(srv_server *server, struct MHD_Connection *mhd); /* NULL: out of memory */
+/* NULL: out of memory */
+srv_connection *srv_connection_open(srv_connections *list, struct MHD_Connection *mhd, struct srv_server *server);
 void srv_connection_close(srv_connection *connection);
-/* Records the exchange in the log and the metrics, frees it, and leaves the connection idle. */
+/* Begins an exchange for this path. false: one has begun already, or the connection is lost. */
+bool srv_exchange_begin(srv_connection *connection, const char *path);
+/* Puts the exchange into the phase and notes the time. false: the connection is lost. */
+bool srv_exchange_enter(srv_connection *connection, srv_phase phase);
+/* Makes the reply of an exchange that has no request. */
+const api_response *srv_exchange_fail(srv_exchange *x, const char *code, const char *detail, srv_reason reason);
+/* Records the exchange in the log and the metrics, frees it, and leaves the connection idle. Does nothing if none has
+ * begun. */
 void srv_exchange_end(srv_connection *connection, enum MHD_RequestTerminationCode how);
-/* Writes an error straight to the socket, past libmicrohttpd, which refuses to send anything in the middle of a body,
- * and ends the sending side; libmicrohttpd is then to be told to close. Only where it is not sending: phases IDLE,
- * HEAD, BODY. Caller holds the lock. */
-void srv_connection_give_up(srv_connection *connection, const char *code, const char *detail);
-/* Asks the engine to stop: API_CANCEL_*. Only in phase WORK. Caller holds the lock. */
+
+/* ---- one connection: any thread that holds its lock -------------------------------------------------------------- */
+
+/* Writes an error to the socket directly, as libmicrohttpd sends nothing in the middle of a body, and ends the sending
+ * side. The caller then makes the library close the connection. Only in phases IDLE, HEAD, BODY. */
+void srv_connection_give_up(srv_connection *connection, const char *code, const char *detail, srv_reason reason);
+/* Asks the engine to stop: API_CANCEL_*. Only in phase WORK. */
 void srv_connection_cancel(srv_connection *connection, int reason);
-void srv_connections_count(srv_server *server, uint64_t *idle, uint64_t *active);
-
-/* ---- watch.c ----------------------------------------------------------------------------------------------------- */
-
-typedef struct srv_watch srv_watch;
-srv_watch *srv_watch_start(srv_server *server); /* NULL: no thread, no descriptors, no memory */
-void srv_watch_stop(srv_watch *watch);
-/* Between these the connection is suspended, and a client that closes cancels its exchange. */
-void srv_watch_add(srv_watch *watch, const srv_connection *connection);
-void srv_watch_remove(srv_watch *watch, const srv_connection *connection);
-/* Reads a connection on for a moment after the reply to a body that was not read, so that the reply is not lost to a
- * reset (RFC 9112, section 9.6). Takes its own descriptor. */
-void srv_watch_linger(srv_watch *watch, int fd);
-/* Bytes of a head waiting or read, so that the connection is not idle. Caller holds the lock. */
-bool srv_connection_is_busy(srv_connection *connection);
-
-/* ---- http.c ------------------------------------------------------------------------------------------------------ */
-
-struct MHD_Daemon *srv_http_start(srv_server *server); /* NULL: logged */
+/* Whether bytes of a head wait or were read since the connection became idle. */
+bool srv_connection_has_input(srv_connection *connection);
+/* Whether the client has closed its sending side and all that it sent has been read. */
+bool srv_connection_has_ended(const srv_connection *connection);
 
 #endif

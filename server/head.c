@@ -1,9 +1,11 @@
-/* head.c: the framing rules that libmicrohttpd does not enforce (RFC 9112, sections 3.2, 5.1, 6), and ids. */
-#include "connection.h"
+/* head.c: the framing rules of RFC 9112, sections 3.2, 5.1 and 6, that libmicrohttpd does not enforce. */
+#include "head.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include "values.h"
 
 /* Characters of a token, RFC 9110, section 5.6.2. */
 static bool is_token(const char *text, size_t length) {
@@ -23,7 +25,7 @@ static bool is_field_value(const char *text, size_t length) {
     return true;
 }
 
-/* libmicrohttpd 0.9.75 adds the line that continues a value to the name: "Content-Length35". */
+/* libmicrohttpd 0.9.75 appends a continuation line of a value to the name: "Content-Length35". */
 static bool is_folded(const char *name, const char *begins) {
     return strncasecmp(name, begins, strlen(begins)) == 0 && name[strlen(begins)] != 0;
 }
@@ -71,45 +73,44 @@ bool srv_head_has_body(const srv_head *head) {
 
 bool srv_head_is_plain(const srv_head *head, size_t line) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(head->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    const size_t length = line + 2 + head->bytes + 2; /* with a blank after each colon ... */
-    return info && (info->header_size == length || info->header_size == length - head->count); /* ... or none */
+    const size_t length = line + 2 + head->bytes + 2; /* with a blank after each colon, */
+    return info && (info->header_size == length || info->header_size == length - head->count); /* or with none */
 }
 
 static const char *framing_fault(const srv_head *head, const char *method, bool is_http11) {
     uint64_t length;
-    if (!is_token(method, strlen(method))) return "the method is no token";
-    if (head->malformed) return "a header field has a malformed name or value";
-    if (head->folded) return "a header field that frames the body goes on in a second line";
-    if (is_http11 && head->hosts != 1)
-        return head->hosts ? "more than one Host header came" : "HTTP/1.1 wants a Host header, none came";
-    if (head->host && strpbrk(head->host, " \t/\\@?#,\"<>^`{|}")) return "the Host header names no host";
-    if (head->lengths > 1) return "more than one Content-Length came";
-    if (head->lengths && head->encodings) return "Content-Length and Transfer-Encoding exclude each other, both came";
+    if (!is_token(method, strlen(method))) return "the method is not a valid token";
+    if (head->malformed) return "invalid name or value of a header field";
+    if (head->folded) return "Content-Length and Transfer-Encoding must not continue on a second line";
+    if (is_http11 && head->hosts != 1) return head->hosts ? "more than one Host header" : "missing Host header";
+    if (head->host && strpbrk(head->host, " \t/\\@?#,\"<>^`{|}")) return "invalid Host header";
+    if (head->lengths > 1) return "more than one Content-Length header";
+    if (head->lengths && head->encodings) return "Content-Length and Transfer-Encoding must not be sent together";
     if (head->encodings > 1 || (head->encodings && !head->chunked))
-        return "the only Transfer-Encoding that is read is chunked, once";
-    if (head->encodings && !is_http11) return "Transfer-Encoding wants HTTP/1.1";
+        return "Transfer-Encoding must be chunked and nothing else";
+    if (head->encodings && !is_http11) return "Transfer-Encoding requires HTTP/1.1";
     if (head->lengths && !srv_read_count(head->content_length, &length))
-        return "Content-Length is no whole number below 2^64";
+        return "Content-Length must be a whole number below 2^64";
     return NULL;
 }
 
-const char *srv_head_fault(const srv_head *head, const char *method, const char *version, size_t target_length,
-                           const char **detail, const char **reason) {
-    *reason = "headers";
+bool srv_head_check(const srv_head *head, const char *method, const char *version, size_t target_length,
+                    srv_head_fault *fault) {
+    *fault = (srv_head_fault){.reason = SRV_REASON_HEADERS};
     if (target_length > MOST_URI) {
-        *detail = "the request target is longer than 8192 bytes";
-        return "uri_too_long";
+        fault->code = "uri_too_long";
+        fault->detail = "the request target exceeds 8192 bytes";
+    } else if (head->count > MOST_HEADERS || head->bytes > MOST_HEAD) {
+        fault->code = "headers_too_large";
+        fault->detail = head->count > MOST_HEADERS ? "more than 100 header fields" : "the header fields exceed 32 KiB";
+    } else if ((fault->detail = framing_fault(head, method, strcmp(version, "HTTP/1.0") != 0))) {
+        fault->code = "bad_request";
+        fault->reason = SRV_REASON_FRAMING;
     }
-    if (head->count > MOST_HEADERS || head->bytes > MOST_HEAD) {
-        *detail = head->count > MOST_HEADERS ? "more than 100 header fields came" : "the header is longer than 32 KiB";
-        return "headers_too_large";
-    }
-    *reason = "framing";
-    *detail = framing_fault(head, method, strcmp(version, "HTTP/1.0") != 0);
-    return *detail ? "bad_request" : NULL;
+    return !fault->code;
 }
 
-/* ---- values, as api_head wants them ------------------------------------------------------------------------------ */
+/* ---- values for api_head ------------------------------------------------------------------------------ */
 
 typedef struct collection {
     const char *name, *first;
@@ -146,51 +147,4 @@ const char *srv_head_value(void *arg, const char *name) {
     head->joined[head->joins++] = joined.joined;
     MHD_get_connection_values_n(head->mhd, MHD_HEADER_KIND, collect, &joined);
     return joined.joined;
-}
-
-/* ---- ids --------------------------------------------------------------------------------------------------------- */
-
-/* 64 bits that no other call returns: a counter from a random start through SplitMix64's mixer (Steele et al., 2014),
- * a bijection. Unique, not secret. */
-static uint64_t unique(void) {
-    static atomic_uint_least64_t counter;
-    static atomic_bool started;
-    uint64_t start;
-    if (!atomic_exchange(&started, true) && getrandom(&start, sizeof start, GRND_NONBLOCK) == sizeof start)
-        atomic_fetch_add(&counter, start);
-    uint64_t z = atomic_fetch_add(&counter, 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static bool is_request_id(const char *text) {
-    size_t n = strlen(text);
-    if (n == 0 || n >= REQUEST_ID_SIZE) return false;
-    return strspn(text, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.:/+=@") == n;
-}
-
-/* W3C Trace Context, version 00: 00-<32 hex>-<16 hex>-<2 hex>, lower case, neither id all zeros. */
-static bool is_traceparent(const char *text) {
-    static const char pattern[] = "00-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
-    if (strlen(text) != sizeof pattern - 1) return false;
-    for (size_t i = 0; pattern[i]; i++)
-        if (pattern[i] == 'h' ? !strchr("0123456789abcdef", text[i]) : text[i] != pattern[i]) return false;
-    return strspn(text + 3, "0") < 32 && strspn(text + 36, "0") < 16;
-}
-
-void srv_head_ids(const srv_head *head, char request_id[REQUEST_ID_SIZE], char traceparent[TRACEPARENT_SIZE]) {
-    const char *id = MHD_lookup_connection_value(head->mhd, MHD_HEADER_KIND, "X-Request-Id");
-    if (id && is_request_id(id))
-        snprintf(request_id, REQUEST_ID_SIZE, "%s", id);
-    else
-        snprintf(request_id, REQUEST_ID_SIZE, "%016llx", (unsigned long long)unique());
-    const char *parent = MHD_lookup_connection_value(head->mhd, MHD_HEADER_KIND, "traceparent");
-    if (!parent)
-        traceparent[0] = 0;
-    else if (is_traceparent(parent))
-        snprintf(traceparent, TRACEPARENT_SIZE, "%s", parent);
-    else
-        snprintf(traceparent, TRACEPARENT_SIZE, "00-%016llx%016llx-%016llx-00", (unsigned long long)unique(),
-                 (unsigned long long)unique(), (unsigned long long)unique());
 }

@@ -1,11 +1,23 @@
-/* http.c: libmicrohttpd's callbacks: heads, bodies, replies, and who computes where. */
-#include "connection.h"
+#include "http.h"
 
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const double small_work = 200e3;  /* nanoseconds: less is done at once by the I/O thread */
-static const double work_of_a_byte = 20; /* nanoseconds: guess for a body that has not been looked at */
+#include "clock.h"
+#include "head.h"
+#include "log.h"
+#include "values.h"
+
+enum {
+    SMALL_BODY = 64 << 10,        /* bytes: computed on the I/O thread if the work is small too; read if refused */
+    MOST_DROPPED = 64 << 20,      /* bytes of a chunked body past the limit that are read and dropped */
+    CONNECTION_MEMORY = 64 << 10, /* a head of the largest size fits; libmicrohttpd zeroes it after each request */
+    REPLY_SLACK_SECONDS = 6,
+};
+static const double small_work = 200e3; /* nanoseconds: less is computed at once by the I/O thread */
+static const double work_per_byte = 20; /* nanoseconds: a guess for a body that has not been examined */
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
@@ -21,7 +33,7 @@ static bool add_headers(struct MHD_Response *response, const srv_exchange *x, co
     return ok;
 }
 
-/* Queues the reply; the exchange owns its bytes until it ends, which is after the last of them has been sent. */
+/* Queues the reply. The exchange owns its bytes until it ends, which is after the last byte was sent. */
 static enum MHD_Result answer(srv_connection *connection, const api_response *reply) {
     srv_exchange *x = &connection->exchange;
     struct MHD_Response *response =
@@ -44,57 +56,45 @@ static enum MHD_Result answer(srv_connection *connection, const api_response *re
     return result;
 }
 
-/* Answers before the body has been read: the connection must close, and lingers so that the reply gets through. */
+/* Answers before the body was read: the connection must close, and lingers so that the reply arrives. */
 static enum MHD_Result answer_at_once(srv_connection *connection, const api_response *reply) {
     connection->exchange.lingers = connection->exchange.has_body;
     return answer(connection, reply);
 }
 
-static const api_response *fail(srv_exchange *x, const char *code, const char *detail, const char *rejected) {
-    api_fail_static(&x->own, x->own_body, code, detail, 0, x->under_v2);
-    x->code = code;
-    x->rejected = rejected;
-    return &x->own;
-}
-
-/* Why a refused request never came to work, for attentiond_rejected_total; NULL for other errors. */
-static const char *rejection(const api_response *reply) {
+/* Why api/ refused a request before any work, if it did. */
+static srv_reason rejection(const api_response *reply) {
     switch (reply->status) {
-    case 401: return "auth";
-    case 413: return "body";
-    case 429: return "memory";
-    default: return NULL;
+    case 413: return SRV_REASON_BODY;
+    case 429: return SRV_REASON_MEMORY;
+    default: return SRV_NO_REASON;
     }
 }
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
 
-/* The path of a target in absolute form ("http://host/path", RFC 9112, section 3.2.2), or the target itself. */
+/* The path of a target in absolute form ("http://host/path", RFC 9112, section 3.2.2), or else the target. */
 static const char *path_of(const char *target) {
     if (strncasecmp(target, "http://", 7) != 0) return target;
     const char *slash = strchr(target + 7, '/');
     return slash ? slash : "/";
 }
 
+static srv_connection *connection_of(struct MHD_Connection *mhd) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+/* Called with the request line, before the library splits the target. */
 static void *begin(void *arg, const char *target, struct MHD_Connection *mhd) {
     (void)arg;
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    srv_connection *connection = info ? info->socket_context : NULL;
-    if (!connection) return NULL;
+    srv_connection *connection = connection_of(mhd);
+    if (!connection || !srv_exchange_begin(connection, path_of(target))) return NULL;
     srv_exchange *x = &connection->exchange;
-    pthread_mutex_lock(&connection->lock);
-    if (connection->phase == SRV_IDLE) {
-        connection->phase = SRV_HEAD;
-        x->active = true;
-        x->begun = srv_now();
-        x->target_length = strlen(target);
-        x->under_v2 = api_under_v2(path_of(target));
-        const char *mark = strchr(target, '?'); /* libmicrohttpd takes what follows apart */
-        x->query = mark && x->target_length <= MOST_URI ? strdup(mark + 1) : NULL;
-        x->query_is_lost = mark && !x->query;
-        srv_metrics_begin(connection->server->metrics);
-    }
-    pthread_mutex_unlock(&connection->lock);
+    const char *mark = strchr(target, '?');
+    x->target_length = strlen(target);
+    x->query = mark && x->target_length <= MOST_URI ? strdup(mark + 1) : NULL;
+    x->query_is_lost = mark && !x->query;
     return NULL;
 }
 
@@ -105,48 +105,53 @@ static const api_response *begin_request(srv_connection *connection, srv_head *h
         .method = method, .path = path_of(target), .header = srv_head_value, .context = head, .query = x->query};
     x->request = x->query_is_lost ? NULL : api_begin(&connection->server->service, &wanted);
     if (!x->request)
-        return fail(x, "out_of_memory", "an allocation failed; nothing was done, the request can be sent again", NULL);
+        return srv_exchange_fail(x, "out_of_memory",
+                                 "an allocation failed; nothing was computed, and the request can be sent again",
+                                 SRV_NO_REASON);
     const api_response *refused = api_refused(x->request);
     if (refused) x->rejected = rejection(refused);
     return refused;
 }
 
-/* Whether the body of a refused request is short enough to be read and forgotten, so that the connection stays. */
+/* Whether the body of a refused request is short enough to be read and dropped, so that the connection can stay. */
 static bool is_worth_reading(const srv_exchange *x, const srv_head *head, const api_response *refused) {
     uint64_t length;
     if (refused->close || x->expects_continue || head->encodings) return false;
     return srv_read_count(head->content_length, &length) && length <= SMALL_BODY;
 }
 
+static const char *header(struct MHD_Connection *mhd, const char *name) {
+    return MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, name);
+}
+
 static enum MHD_Result take_head(srv_connection *connection, const char *target, const char *method,
                                  const char *version) {
     srv_exchange *x = &connection->exchange;
     srv_head head;
+    if (!srv_exchange_enter(connection, SRV_HEAD)) return MHD_NO;
     srv_head_read(&head, connection->mhd);
     snprintf(x->method, sizeof x->method, "%s", method);
     x->has_body = srv_head_has_body(&head);
     x->closes = !srv_head_is_plain(&head, strlen(method) + 1 + x->target_length + 1 + strlen(version));
     x->expects_continue = head.expects_continue && x->has_body;
-    const char *detail, *reason;
-    const char *code = srv_head_fault(&head, method, version, x->target_length, &detail, &reason);
+    srv_head_fault fault;
     enum MHD_Result result = MHD_YES;
-    if (code) {
-        const api_response *reply = fail(x, code, detail, reason);
+    if (!srv_head_check(&head, method, version, x->target_length, &fault)) {
+        const api_response *reply = srv_exchange_fail(x, fault.code, fault.detail, fault.reason);
         x->own.close = true;
         x->has_body = true; /* whatever follows is not a request */
         result = answer_at_once(connection, reply);
     } else {
-        srv_head_ids(&head, x->request_id, x->traceparent);
+        srv_request_id(x->request_id, header(connection->mhd, "X-Request-Id"));
+        srv_traceparent(x->traceparent, header(connection->mhd, "traceparent"));
         x->reply = begin_request(connection, &head, target, method);
         x->discards = x->reply;
         if (x->reply && x->has_body && !is_worth_reading(x, &head, x->reply))
             result = answer_at_once(connection, x->reply);
+        else if (!srv_exchange_enter(connection, SRV_BODY))
+            result = MHD_NO;
     }
     srv_head_deinit(&head);
-    pthread_mutex_lock(&connection->lock);
-    if (connection->phase == SRV_HEAD) connection->phase = SRV_BODY;
-    connection->since = srv_now();
-    pthread_mutex_unlock(&connection->lock);
     return result;
 }
 
@@ -154,20 +159,14 @@ static enum MHD_Result take_head(srv_connection *connection, const char *target,
 
 static enum MHD_Result take_body(srv_connection *connection, const char *bytes, size_t length) {
     srv_exchange *x = &connection->exchange;
-    pthread_mutex_lock(&connection->lock);
-    bool lost = connection->phase == SRV_LOST;
-    connection->since = srv_now();
-    pthread_mutex_unlock(&connection->lock);
-    if (lost) return MHD_NO;
+    if (!srv_exchange_enter(connection, SRV_BODY)) return MHD_NO;
     x->bytes_in += length;
     if (x->discards || api_push(x->request, bytes, length)) return MHD_YES;
     x->past_limit += length;
-    if (x->past_limit <= MOST_UNKEPT) return MHD_YES;
+    if (x->past_limit <= MOST_DROPPED) return MHD_YES;
     pthread_mutex_lock(&connection->lock);
-    if (connection->phase == SRV_BODY) {
-        srv_connection_give_up(connection, "body_too_large", "the body is far over the limit");
-        x->rejected = "body";
-    }
+    if (connection->phase == SRV_BODY)
+        srv_connection_give_up(connection, "body_too_large", "the body is far over the limit", SRV_REASON_BODY);
     pthread_mutex_unlock(&connection->lock);
     return MHD_NO;
 }
@@ -187,16 +186,15 @@ static void compute(srv_ticket *ticket, double waited) {
     x->finished = true;
     srv_watch_remove(connection->server->watch, connection);
     pthread_mutex_unlock(&connection->lock);
-    MHD_resume_connection(mhd); /* from here on the exchange is the I/O thread's */
+    MHD_resume_connection(mhd); /* from here on the exchange belongs to the I/O thread */
 }
 
 static enum MHD_Result refuse(srv_connection *connection, srv_admission admission, unsigned retry_after) {
     srv_exchange *x = &connection->exchange;
-    bool full = admission == SRV_QUEUE_FULL;
-    x->rejected = full ? "queue_full" : "wait";
+    const bool is_full = admission == SRV_QUEUE_FULL;
+    x->rejected = is_full ? SRV_REASON_QUEUE_FULL : SRV_REASON_WAIT;
     x->reply = api_fail(x->request, "overloaded",
-                        full ? "as many requests as may wait are waiting" : "the wait would exceed the time allowed",
-                        retry_after);
+                        is_full ? "the queue is full" : "the predicted wait exceeds the time allowed", retry_after);
     return answer(connection, x->reply);
 }
 
@@ -220,16 +218,11 @@ static enum MHD_Result enqueue(srv_connection *connection, double work) {
 
 static enum MHD_Result finish(srv_connection *connection) {
     srv_exchange *x = &connection->exchange;
-    pthread_mutex_lock(&connection->lock);
-    bool lost = connection->phase == SRV_LOST;
-    if (!lost) connection->phase = SRV_WORK; /* no watch on the body any more */
-    connection->since = srv_now();
-    pthread_mutex_unlock(&connection->lock);
-    if (lost) return MHD_NO;
+    if (!srv_exchange_enter(connection, SRV_WORK)) return MHD_NO;
     if (x->reply) return answer(connection, x->reply);
     if (api_trace_of(x->request)->computes) {
         const uint64_t size = api_trace_of(x->request)->body_bytes;
-        double work = size < SMALL_BODY ? api_work(x->request) : (double)size * work_of_a_byte;
+        double work = size < SMALL_BODY ? api_work(x->request) : (double)size * work_per_byte;
         if (size >= SMALL_BODY || work >= small_work) return enqueue(connection, work);
     }
     const api_response *reply = api_finish(x->request, 0);
@@ -244,9 +237,8 @@ static enum MHD_Result finish(srv_connection *connection) {
 static enum MHD_Result handle(void *arg, struct MHD_Connection *mhd, const char *target, const char *method,
                               const char *version, const char *bytes, size_t *length, void **request_context) {
     (void)arg;
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    srv_connection *connection = info ? info->socket_context : NULL;
-    if (!connection || !connection->exchange.active) return MHD_NO;
+    srv_connection *connection = connection_of(mhd);
+    if (!connection) return MHD_NO;
     if (!*request_context) {
         *request_context = connection;
         return take_head(connection, target, method, version);
@@ -262,17 +254,17 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *mhd, const char 
     return answer(connection, x->reply); /* resumed */
 }
 
-/* ---- ends, starts, and the library's own lines ------------------------------------------------------------------- */
+/* ---- connections, and messages of the library ------------------------------------------------------------------- */
 
 static void complete(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode how) {
     (void)arg, (void)context;
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (info && info->socket_context) srv_exchange_end(info->socket_context, how);
+    srv_connection *connection = connection_of(mhd);
+    if (connection) srv_exchange_end(connection, how);
 }
 
 static void notice(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode what) {
     if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        *context = srv_connection_open(arg, mhd);
+        *context = srv_connection_open(&((srv_server *)arg)->connections, mhd, arg);
     else if (*context)
         srv_connection_close(*context);
 }
@@ -291,18 +283,18 @@ static void log_library(void *arg, const char *format, va_list args) {
 }
 
 struct MHD_Daemon *srv_http_start(srv_server *server) {
-    const srv_config *config = server->config;
-    double longest = config->idle_timeout > config->body_timeout ? config->idle_timeout : config->body_timeout;
-    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)config->io_threads, NULL},
+    const srv_settings *settings = server->settings;
+    double longest = settings->idle_timeout > settings->body_timeout ? settings->idle_timeout : settings->body_timeout;
+    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)settings->io_threads, NULL},
                                     {MHD_OPTION_END, 0, NULL}};
-    if (config->io_threads < 2) pool[0].option = MHD_OPTION_END; /* the library takes no pool of one */
+    if (settings->io_threads < 2) pool[0].option = MHD_OPTION_END; /* the library refuses a pool of one */
     return MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, server,
         MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL, MHD_OPTION_LISTEN_SOCKET, server->listener,
         MHD_OPTION_NOTIFY_CONNECTION, notice, server, MHD_OPTION_NOTIFY_COMPLETED, complete, server,
         MHD_OPTION_URI_LOG_CALLBACK, begin, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)config->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(longest + 6), /* past the watch's own times: it is left with clients that do not read */
+        (unsigned)settings->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)longest + REPLY_SLACK_SECONDS, /* after the watch's times: for clients that do not read */
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
 }

@@ -1,51 +1,67 @@
-/* metrics.h: what metrics.c counts and metrics_text.c prints. Every label is one of a fixed list. */
+/* metrics.h: metrics as rows of a table: what is counted, with which labels, and where the values come from.
+ *
+ * The table is in metrics_table.c; storage, counting and the Prometheus text (version 0.0.4) follow from it. Label
+ * values are fixed lists, so the number of series is bounded. Counting neither locks nor allocates. All functions but
+ * new and free are safe from any thread.
+ */
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H
 
-#include "server.h"
+#include <stdbool.h>
+#include <stddef.h>
 
-enum {
-    METHODS = 8,
-    ROUTES = 20,
-    COMPUTE_ROUTES = 4, /* the first of ROUTES */
-    STATUSES = 24,
-    STAGES = 4,
-    FORMATS = 3,
-    REASONS = 9,
-    CODES = 32,
-    CANCEL_STAGES = 4,
-    SECONDS_BOUNDS = 21,
-    STAGE_BOUNDS = 15,
-    BYTES_BOUNDS = 12,
-    KEYS_BOUNDS = 11,
-    MOST_BOUNDS = 21,
-};
+#include "record.h"
 
-typedef struct histogram { /* counts[i]: values in (bounds[i-1], bounds[i]]; one more beyond the last */
-    atomic_uint_least64_t counts[MOST_BOUNDS + 1];
-    atomic_uint_least64_t sum; /* nanoseconds, bytes or keys */
-} histogram;
+typedef enum srv_metric_type { SRV_COUNTER, SRV_GAUGE, SRV_HISTOGRAM } srv_metric_type;
 
-struct srv_metrics {
-    histogram requests[METHODS][ROUTES][STATUSES];
-    histogram stages[COMPUTE_ROUTES][STAGES];
-    histogram bytes_in[FORMATS], bytes_out[FORMATS];
-    histogram keys[COMPUTE_ROUTES];
-    atomic_uint_least64_t flops[COMPUTE_ROUTES];
-    atomic_uint_least64_t rejected[REASONS], errors[CODES], cancelled[CANCEL_STAGES];
-    atomic_int_least64_t in_flight;
-};
+typedef struct srv_label {
+    const char *name;
+    const char *(*value)(size_t index); /* the values by index from 0 on, NULL after the last; called by new only */
+    /* The value of a record. NULL as a function, for the last label of a row with count_each: the record counts once
+     * for each value. */
+    const char *(*of)(const srv_record *record);
+    const char *other; /* stands for what is not a value; NULL: the record does not count */
+} srv_label;
 
-/* Each list ends with NULL; where a last name stands for "any other" it says so. */
-extern const char *const metrics_methods[METHODS + 1]; /* _OTHER last */
-extern const char *const metrics_routes[ROUTES + 1];   /* unmatched last */
-extern const int metrics_statuses[STATUSES];           /* ascending, 0: no more */
-extern const char *const metrics_stages[STAGES + 1];
-extern const char *const metrics_formats[FORMATS + 1];
-extern const char *const metrics_reasons[REASONS + 1];
-extern const char *const metrics_codes[CODES + 1]; /* internal last */
-extern const char *const metrics_cancel_stages[CANCEL_STAGES + 1];
-extern const double metrics_seconds_bounds[SECONDS_BOUNDS], metrics_stage_bounds[STAGE_BOUNDS];
-extern const double metrics_bytes_bounds[BYTES_BOUNDS], metrics_keys_bounds[KEYS_BOUNDS];
+typedef struct srv_buckets {
+    size_t count;
+    const double *bounds; /* ascending; +Inf is added */
+    double unit;          /* the sum is kept as a whole number of units */
+} srv_buckets;
+
+enum { SRV_MOST_LABELS = 3, SRV_MOST_VALUES = 64 };
+
+struct srv_server;
+
+/* A row has exactly one source: count or count_each, read, read_each or figure, or info. NaN from any of them: nothing
+ * to count, or a series that is left out of the text. */
+typedef struct srv_metric {
+    const char *name, *help;
+    srv_metric_type type;
+    const srv_label *labels[SRV_MOST_LABELS];
+    const srv_buckets *buckets; /* of a histogram */
+    bool from_first;            /* a series appears when it has counted, not at 0 from the start */
+    /* What a request that has ended adds to a counter or shows to a histogram; count_each: for the value with this
+     * index of the last label. */
+    double (*count)(const srv_record *record);
+    double (*count_each)(const srv_record *record, size_t index);
+    /* The value at a scrape; read_each: for the value with this index of the only label. */
+    double (*read)(struct srv_server *server);
+    double (*read_each)(struct srv_server *server, size_t index);
+    double (*figure)(void); /* the same of a value that is not the server's */
+    /* Writes the labels of a series that is always 1. */
+    void (*info)(struct srv_server *server, char *labels, size_t size);
+} srv_metric;
+
+extern const srv_metric srv_metric_table[]; /* ends with a row without a name */
+
+typedef struct srv_metrics srv_metrics;
+srv_metrics *srv_metrics_new(const srv_metric *table); /* borrows the table; NULL: out of memory */
+void srv_metrics_free(srv_metrics *metrics);           /* NULL is allowed */
+void srv_metrics_record(srv_metrics *metrics, const srv_record *record);
+/* The text, malloc'd, not NUL-terminated. NULL: out of memory. */
+char *srv_metrics_text(const srv_metrics *metrics, struct srv_server *server, size_t *length);
+/* The largest number of samples that the text can have. */
+size_t srv_metrics_most_samples(const srv_metrics *metrics);
 
 #endif

@@ -1,22 +1,26 @@
-/* queue.c: requests waiting for a compute thread: bounded by count and by the wait that is predicted.
+/* queue.c: requests that wait for a compute thread.
  *
- * Two lanes, so that a short request does not wait behind long ones: a free thread takes the oldest short one, but
- * every fourth time the oldest long one, so that these are not starved. The wait ahead of a request is the estimated
- * work of all before it, corrected by how long past estimates really took, divided among the threads.
+ * There are two lanes, so that a short request does not wait behind long ones: a free thread takes the oldest short
+ * request, but every fourth time the oldest long one, so that long ones make progress. The predicted wait of a request
+ * is the estimated work of all requests before it, divided by the number of threads and multiplied by the ratio of real
+ * to estimated time that past requests had.
  */
-#include "server.h"
+#include "queue.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "clock.h"
+
 enum { LONG_TURN = 4 };
-static const double long_work = 20e6;    /* nanoseconds: past this a request is long */
-static const double smoothing = 1. / 16; /* of the correction: the weight of the newest */
+static const double long_work = 20e6;    /* nanoseconds; a request of more is long */
+static const double smoothing = 1. / 16; /* weight of the newest ratio in the correction */
 
 const char *const srv_lane_names[SRV_LANES] = {"short", "long"};
 
-/* A task of the pool is not tied to a ticket: whichever task comes first runs the ticket that is due. */
+/* A task of the pool does not belong to a ticket: the first task to run takes the ticket that is next. */
 struct srv_turn {
-    attn_task task; /* first: the pool hands it back */
+    attn_task task; /* must be first: run_turn casts */
     srv_queue *queue;
     struct srv_turn *next;
 };
@@ -32,7 +36,7 @@ struct srv_queue {
     size_t workers, limit, running, picks;
     double longest_wait; /* seconds */
     double backlog;      /* estimated nanoseconds of work, waiting and running */
-    double correction;   /* real over estimated */
+    double correction;   /* real time over estimated time */
     double busy;         /* seconds */
     lane lanes[SRV_LANES];
     struct srv_turn *turns, *free_turns;
@@ -75,7 +79,7 @@ static srv_ticket *take(lane *from) {
     return ticket;
 }
 
-static srv_ticket *take_due(srv_queue *queue) {
+static srv_ticket *take_next(srv_queue *queue) {
     lane *brief = &queue->lanes[SRV_LANE_SHORT], *lengthy = &queue->lanes[SRV_LANE_LONG];
     bool turn_of_long = ++queue->picks % LONG_TURN == 0;
     return take(lengthy->first && (turn_of_long || !brief->first) ? lengthy : brief);
@@ -85,7 +89,7 @@ static void run_turn(attn_task *task) {
     struct srv_turn *mine = (struct srv_turn *)task;
     srv_queue *queue = mine->queue;
     pthread_mutex_lock(&queue->lock);
-    srv_ticket *ticket = take_due(queue);
+    srv_ticket *ticket = take_next(queue);
     queue->running++;
     pthread_mutex_unlock(&queue->lock);
 
@@ -99,7 +103,7 @@ static void run_turn(attn_task *task) {
     queue->busy += took * 1e-9;
     queue->backlog -= work;
     if (queue->running == 0 && !queue->lanes[0].depth && !queue->lanes[1].depth)
-        queue->backlog = 0; /* sheds rounding */
+        queue->backlog = 0; /* rounding errors do not add up */
     double ratio = took / work;
     ratio = ratio < 0.01 ? 0.01 : ratio > 100 ? 100 : ratio;
     queue->correction += smoothing * (ratio - queue->correction);
@@ -150,11 +154,11 @@ size_t srv_queue_depth(srv_queue *queue, int which) {
     return depth;
 }
 
-size_t srv_queue_held(srv_queue *queue) {
+size_t srv_queue_unfinished(srv_queue *queue) {
     pthread_mutex_lock(&queue->lock);
-    size_t held = queue->lanes[0].depth + queue->lanes[1].depth + queue->running;
+    size_t unfinished = queue->lanes[0].depth + queue->lanes[1].depth + queue->running;
     pthread_mutex_unlock(&queue->lock);
-    return held;
+    return unfinished;
 }
 
 size_t srv_queue_limit(const srv_queue *queue) { return queue->limit; }

@@ -1,5 +1,4 @@
-/* request_log.c: one line a request. Never numbers of a tensor, never a query string. */
-#include "server.h"
+#include "log.h"
 
 #include <string.h>
 
@@ -13,13 +12,13 @@ static void put_problem(srv_line *line, const api_trace *trace) {
     srv_line_string(line, "dtype", trace->dtype == ATTN_F64 ? "float64" : "float32");
 }
 
-static bool is_left_out(const char *route) {
+static bool is_skipped(const char *route) {
     return strcmp(route, "/healthz") == 0 || strcmp(route, "/readyz") == 0 || strcmp(route, "/metrics") == 0;
 }
 
 void srv_log_request(const srv_record *record, const char *kernel) {
     srv_level level = record->status >= 500 && record->status != 503 ? SRV_WARN : SRV_INFO;
-    if (!srv_log_enabled(level) || is_left_out(record->route)) return;
+    if (!srv_log_enabled(level) || is_skipped(record->route)) return;
     const api_trace *trace = record->trace;
     srv_line line;
     srv_line_begin(&line, level, "request");
@@ -43,6 +42,6 @@ void srv_log_request(const srv_record *record, const char *kernel) {
     }
     srv_line_string(&line, "code", record->code);
     srv_line_string(&line, "pointer", trace && record->code ? trace->pointer : NULL);
-    srv_line_string(&line, "cancelled", record->cancelled);
+    srv_line_string(&line, "cancelled", srv_cancelled_names[record->cancelled]);
     srv_line_end(&line);
 }

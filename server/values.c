@@ -1,9 +1,9 @@
-/* values.c: settings as text. */
-#include "server.h"
+#include "values.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 bool srv_read_count(const char *text, uint64_t *value) {
     uint64_t result = 0;
@@ -18,7 +18,7 @@ bool srv_read_count(const char *text, uint64_t *value) {
     return true;
 }
 
-/* A number of digits with at most one point, without sign or exponent; *end is what follows. */
+/* Reads digits with at most one point, without sign or exponent; *end is what follows. */
 static bool read_decimal(const char *text, double *value, const char **end) {
     double result = 0, unit = 1;
     bool digits = false, point = false;
@@ -72,21 +72,4 @@ bool srv_read_time(const char *text, double *seconds) {
             return *seconds <= 1e6;
         }
     return false;
-}
-
-size_t srv_distance(const char *a, const char *b) {
-    size_t row[64];
-    size_t n = strnlen(b, 63);
-    for (size_t j = 0; j <= n; j++) row[j] = j;
-    for (size_t i = 0; i < 63 && a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 1; j <= n; j++) {
-            size_t change = diagonal + (a[i] != b[j - 1]);
-            diagonal = row[j];
-            size_t least = row[j] < row[j - 1] ? row[j] : row[j - 1];
-            row[j] = change < least + 1 ? change : least + 1;
-        }
-    }
-    return row[n];
 }

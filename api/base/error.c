@@ -1,9 +1,9 @@
 #include "error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "memory.h"
 #include "text.h"
 
 const api_code_info api_codes[API_CODE_COUNT] = {[API_NO_ERROR] = {"", 200, "OK", ""},
@@ -30,15 +30,13 @@ static bool is_earlier(api_place a, api_place b) {
     return a.element < b.element;
 }
 
-void api_error_set(api_error *error, api_code code, api_place place, const char *pointer, const char *detail, ...) {
+void api_error_setv(api_error *error, api_code code, api_place place, const char *pointer, const char *detail,
+                    va_list arguments) {
     const int old = precedence(error->code), new = precedence(code);
     if (new < old || (new == old && !is_earlier(place, error->place))) return;
     /* into buffers of our own first: pointer and detail may come from *error itself */
     char text[sizeof error->detail], where[sizeof error->pointer];
-    va_list arguments;
-    va_start(arguments, detail);
     vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
     snprintf(where, sizeof where, "%s", pointer ? pointer : "");
     api_text_make_utf8(text);
     api_text_make_utf8(where);
@@ -48,6 +46,22 @@ void api_error_set(api_error *error, api_code code, api_place place, const char 
     error->place = place;
     error->has_pointer = pointer != NULL;
     error->retry_after = code == API_OVERLOADED ? 1 : 0;
+}
+
+void api_error_set(api_error *error, api_code code, api_place place, const char *pointer, const char *detail, ...) {
+    va_list arguments;
+    va_start(arguments, detail);
+    api_error_setv(error, code, place, pointer, detail, arguments);
+    va_end(arguments);
+}
+
+void api_error_memory(api_error *error, const api_memory *memory) {
+    if (memory->over_budget)
+        api_error_set(error, API_OVERLOADED, API_PLACE_LAST, NULL,
+                      "the memory limit for requests in flight is reached");
+    else
+        api_error_set(error, API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
+                      "an allocation failed; nothing was done, the request can be sent again");
 }
 
 /* Bytes of the UTF-8 character at text, whose validity the reader has checked; 1 for a stray byte. */

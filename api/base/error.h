@@ -5,6 +5,7 @@
 #ifndef API_ERROR_H
 #define API_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,6 +77,12 @@ typedef struct api_error {
  * UTF-8 boundary if too long. */
 __attribute__((format(printf, 5, 6))) void api_error_set(api_error *error, api_code code, api_place place,
                                                          const char *pointer, const char *detail, ...);
+__attribute__((format(printf, 5, 0))) void api_error_setv(api_error *error, api_code code, api_place place,
+                                                          const char *pointer, const char *detail, va_list arguments);
+
+/* The error after an allocation that failed: overloaded if `memory` is over its budget, else out_of_memory. */
+struct api_memory;
+void api_error_memory(api_error *error, const struct api_memory *memory);
 
 /* Appends "/token" to a pointer, escaping ~ and / (RFC 6901, section 3) and leaving valid UTF-8; cuts where it is full.
  */

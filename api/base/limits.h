@@ -10,12 +10,12 @@
 
 #include <stddef.h>
 
-#define API_MAX_DEPTH 16                   /* nesting of the document outside of tensors */
-#define API_MAX_VALUES 4096                /* numbers and tensors lifted out */
-#define API_MAX_SKELETON ((size_t)8 << 20) /* bytes of the rest, as text */
-#define API_MAX_STRING ((size_t)64 << 10)  /* bytes of one string or key, escapes as they stand; base64 apart */
-#define API_MAX_HEADER ((size_t)1 << 20)   /* bytes of a safetensors header */
-#define API_MAX_KEYS 4096                  /* members of all objects: a parsed one costs some 200 bytes */
-#define API_MAX_NODES ((size_t)1 << 18)    /* strings, literals, containers: a parsed one costs some 100 bytes */
+#define API_MAX_DEPTH 16                  /* nesting of the document outside of tensors */
+#define API_MAX_VALUES 4096               /* numbers and tensors */
+#define API_MAX_TEXT ((size_t)8 << 20)    /* bytes of all strings and keys; base64 apart */
+#define API_MAX_STRING ((size_t)64 << 10) /* bytes of one string or key, escapes as they stand; base64 apart */
+#define API_MAX_HEADER ((size_t)1 << 20)  /* bytes of a safetensors header */
+#define API_MAX_KEYS 4096                 /* objects and members of all objects: each costs some 200 bytes */
+#define API_MAX_NODES ((size_t)1 << 18)   /* nodes of the document: each costs some 100 bytes */
 
 #endif

@@ -63,6 +63,7 @@ bool api_charge(api_memory *memory, size_t bytes) {
         }
     }
     memory->held += bytes;
+    memory->over_budget = false;
     return true;
 }
 
@@ -116,7 +117,13 @@ static api_block *block_of(void *piece) { return (api_block *)(void *)((char *)p
 
 void api_memory_init(api_memory *memory, api_budget *budget) { *memory = (api_memory){.budget = budget}; }
 
+void api_at_end(api_memory *memory, api_cleanup *cleanup) {
+    cleanup->next = memory->cleanups;
+    memory->cleanups = cleanup;
+}
+
 void api_memory_deinit(api_memory *memory) {
+    for (api_cleanup *cleanup = memory->cleanups; cleanup; cleanup = cleanup->next) cleanup->run(cleanup->argument);
     for (api_block *block = memory->blocks, *next; block; block = next) {
         next = block->next;
         block_put(block);

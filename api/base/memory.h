@@ -9,17 +9,27 @@
 
 typedef struct api_block api_block;
 
+/* What must be done before the memory of a request is freed. Stands in that memory. */
+typedef struct api_cleanup {
+    void (*run)(void *argument);
+    void *argument;
+    struct api_cleanup *next;
+} api_cleanup;
+
 typedef struct api_memory {
     api_budget *budget;       /* may be NULL: unbounded */
     api_block *blocks;        /* large pieces, each its own allocation */
     struct api_chunk *chunks; /* the arena of small pieces */
+    api_cleanup *cleanups;    /* the newest first */
     size_t held;              /* bytes charged */
-    bool over_budget;         /* a NULL below came from the budget, not from malloc */
+    bool over_budget;         /* the last NULL below came from the budget, not from malloc */
     bool never_fits;          /* ... which would not have sufficed for this request alone either */
 } api_memory;
 
 void api_memory_init(api_memory *memory, api_budget *budget);
-void api_memory_deinit(api_memory *memory); /* frees everything */
+void api_memory_deinit(api_memory *memory); /* runs the cleanups, then frees everything */
+/* Adds a cleanup, run and argument of which are set, for what a library holds by itself for the request. */
+void api_at_end(api_memory *memory, api_cleanup *cleanup);
 
 /* A small piece, aligned to 16, from the arena; freed with the request. NULL: out of memory or over budget. */
 void *api_small(api_memory *memory, size_t size);

@@ -1,7 +1,10 @@
 #include "text.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "../api.h"
 
 void api_text_init(api_short_text *text, char *buffer, size_t capacity) {
     *text = (api_short_text){.start = buffer, .capacity = capacity};
@@ -43,10 +46,25 @@ static size_t utf8_length(const unsigned char *s) {
     return length;
 }
 
+/* Bytes at the start of the string that stand for themselves in JSON. */
+static size_t plain_length(const char *string) {
+    size_t length = 0;
+    while (string[length] >= ' ' && string[length] < 0x7f && string[length] != '"' && string[length] != '\\') length++;
+    return length;
+}
+
 void api_text_add_string(api_short_text *text, const char *string) {
     if (!add_bytes(text, "\"", 1, 1)) return;
     while (*string) {
         char escaped[8];
+        const size_t plain = plain_length(string), room = text->capacity - text->length - 1;
+        if (plain > 0) {
+            if (!add_bytes(text, string, plain < room ? plain : room, 1)) break;
+            text->full = plain > room;
+            if (text->full) break;
+            string += plain;
+            continue;
+        }
         const unsigned char c = (unsigned char)*string;
         size_t length = utf8_length((const unsigned char *)string), wide = length;
         if (length == 0) {
@@ -67,6 +85,13 @@ void api_text_add_string(api_short_text *text, const char *string) {
     text->start[text->length++] = '"'; /* its place was kept free */
 }
 
+size_t api_json_string(char *text, size_t capacity, const char *string) {
+    api_short_text out;
+    api_text_init(&out, text, capacity);
+    api_text_add_string(&out, string);
+    return out.full ? 0 : out.length;
+}
+
 void api_text_make_utf8(char *string) {
     for (char *s = string; *s;) {
         const size_t length = utf8_length((const unsigned char *)s);
@@ -83,4 +108,32 @@ void api_text_make_utf8(char *string) {
         }
         *s++ = '?';
     }
+}
+
+/* "50,331,648" */
+static void group_digits(char *text, size_t capacity, size_t number) {
+    char digits[24];
+    const size_t count = (size_t)snprintf(digits, sizeof digits, "%zu", number);
+    size_t length = 0;
+    for (size_t i = 0; i < count && length + 2 < capacity; i++) {
+        if (i > 0 && (count - i) % 3 == 0) text[length++] = ',';
+        text[length++] = digits[i];
+    }
+    text[length] = '\0';
+}
+
+const char *api_size_text(char text[API_SIZE_TEXT], size_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    char grouped[32];
+    double size = (double)bytes;
+    size_t unit = 0;
+    group_digits(grouped, sizeof grouped, bytes);
+    for (; size >= 1024 * 1023.95 && unit + 1 < sizeof units / sizeof *units; unit++) size /= 1024;
+    if (bytes == SIZE_MAX)
+        snprintf(text, API_SIZE_TEXT, "more than 16 EiB (2^64 bytes)");
+    else if (bytes < 1024)
+        snprintf(text, API_SIZE_TEXT, "%zu bytes", bytes);
+    else
+        snprintf(text, API_SIZE_TEXT, "%.1f %s (%s bytes)", size / 1024, units[unit], grouped);
+    return text;
 }

@@ -23,4 +23,8 @@ void api_text_add_unsigned(api_short_text *text, unsigned long long number);
  * the end. */
 void api_text_make_utf8(char *string);
 
+/* A number of bytes for a reader: "48.0 MiB (50,331,648 bytes)". SIZE_MAX stands for more than fits. */
+enum { API_SIZE_TEXT = 64 };
+const char *api_size_text(char text[API_SIZE_TEXT], size_t bytes);
+
 #endif

@@ -1,8 +1,12 @@
 /* POST /attention: the fields of its own (docs/api.md, section 2). */
-#include "operation.h"
+#include <stddef.h>
+
+#include "attention_fields.h"
+
+enum { Q, K, V, LAYOUT, NUM_HEADS, NUM_KV_HEADS }; /* the first fields of the schema: rows of `own` */
 
 typedef struct sizes {
-    size_t batch, heads, n, width; /* width: heads * d where the last axis holds the heads side by side */
+    size_t batch, heads, n, width; /* width: heads * d if the last axis holds the heads side by side */
     bool known;
 } sizes;
 
@@ -11,7 +15,7 @@ typedef struct inputs {
     sizes of_q, of_k, of_v;
     bool bnhd;
     bool has_num_heads, has_num_kv_heads;
-    int64_t num_heads, num_kv_heads;
+    size_t num_heads, num_kv_heads;
 } inputs;
 
 static sizes sizes_of(const api_tensor *t, bool bnhd) {
@@ -24,74 +28,54 @@ static sizes sizes_of(const api_tensor *t, bool bnhd) {
 }
 
 /* The number of axes must be that of the first of q, k and v that can be read. */
-static void read_tensors(api_job *job, inputs *in) {
-    api_form *form = &job->form;
-    const api_field fields[] = {API_FIELD_Q, API_FIELD_K, API_FIELD_V};
+static void read_tensors(api_form *form, inputs *in) {
+    const api_field fields[] = {Q, K, V};
     api_tensor *tensors[] = {&in->q, &in->k, &in->v};
     sizes *known[] = {&in->of_q, &in->of_k, &in->of_v};
     const api_tensor *first = NULL;
     char shape[API_SHAPE_TEXT];
     for (size_t i = 0; i < 3; i++) {
         api_tensor *t = tensors[i];
-        const char *name = api_fields[fields[i]].name;
-        api_form_tensor(form, fields[i], API_REALS, t);
-        if (!t->given) api_form_missing(form, fields[i], "");
+        api_form_tensor(form, fields[i], t);
         if (!t->ok) continue;
-        if (!first && (t->rank < 2 || t->rank > 4)) {
-            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "%s: expected 2, 3 or 4 axes, got %zu: %s", name,
-                           t->rank, api_shape_text(shape, t->rank, t->shape));
-        } else if (first && t->rank != first->rank) {
-            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "%s: expected %zu axes as in %s, got %zu: %s", name,
-                           first->rank, api_fields[first->field].name, t->rank,
-                           api_shape_text(shape, t->rank, t->shape));
-        } else {
-            if (!first) first = t;
+        if (!first) first = t;
+        if (t->rank == first->rank)
             *known[i] = sizes_of(t, in->bnhd);
-        }
+        else
+            api_form_fault(form, fields[i], API_SHAPE_MISMATCH, "expected %zu axes as in %s, got %zu: %s", first->rank,
+                           api_form_name(form, first->field), t->rank, api_shape_text(shape, t->rank, t->shape));
     }
 }
 
-static void read_layout(api_job *job, inputs *in) {
+static void read_layout(api_form *form, inputs *in) {
     static const char *const layouts[] = {"bhnd", "bnhd"};
     size_t choice = 0;
-    api_form_choice(&job->form, API_FIELD_LAYOUT, layouts, 2, &choice);
+    api_form_choice(form, LAYOUT, layouts, 2, &choice);
     in->bnhd = choice == 1;
 }
 
-/* a count of heads, at least 1 */
-static bool read_count(api_form *form, api_field field, int64_t *count) {
-    if (!api_form_integer(form, field, count)) return false;
-    if (*count >= 1) return true;
-    api_form_fault(form, field, API_OUT_OF_RANGE, "%s: expected at least 1, got %lld", api_fields[field].name,
-                   (long long)*count);
-    return false;
-}
-
-static void read_counts(api_job *job, inputs *in) {
-    api_form *form = &job->form;
-    in->has_num_heads = read_count(form, API_FIELD_NUM_HEADS, &in->num_heads);
-    in->has_num_kv_heads = read_count(form, API_FIELD_NUM_KV_HEADS, &in->num_kv_heads);
+static void read_counts(api_form *form, inputs *in) {
+    in->has_num_heads = api_form_count(form, NUM_HEADS, &in->num_heads);
+    in->has_num_kv_heads = api_form_count(form, NUM_KV_HEADS, &in->num_kv_heads);
     if (!in->of_q.known) return;
-    const api_field counts[] = {API_FIELD_NUM_HEADS, API_FIELD_NUM_KV_HEADS};
+    const api_field counts[] = {NUM_HEADS, NUM_KV_HEADS};
     if (in->q.rank == 4) {
         for (size_t i = 0; i < 2; i++)
             if (api_form_has(form, counts[i]))
                 api_form_fault(form, counts[i], API_SHAPE_MISMATCH,
-                               "%s: expected only with q of 2 or 3 axes; q has 4, one of them for the heads",
-                               api_fields[counts[i]].name);
-    } else if (api_form_has(form, API_FIELD_LAYOUT)) {
-        api_form_fault(form, API_FIELD_LAYOUT, API_SHAPE_MISMATCH, "layout: expected only with q of 4 axes, got %zu",
-                       in->q.rank);
+                               "expected only with q of 2 or 3 axes; q has 4, one of them for the heads");
+    } else if (api_form_has(form, LAYOUT)) {
+        api_form_fault(form, LAYOUT, API_SHAPE_MISMATCH, "expected only with q of 4 axes, got %zu", in->q.rank);
     }
-    if (in->q.rank != 4 && in->has_num_kv_heads && !api_form_has(form, API_FIELD_NUM_HEADS))
-        api_form_missing(form, API_FIELD_NUM_HEADS, "beside num_kv_heads");
+    if (in->q.rank != 4 && in->has_num_kv_heads && !api_form_has(form, NUM_HEADS))
+        api_form_missing(form, "num_heads", "beside num_kv_heads");
 }
 
 /* the width of one head of a tensor whose last axis holds `count` of them; 0 after a fault */
 static bool split(api_form *form, const api_tensor *t, sizes *s, size_t count, api_field blamed) {
     if (s->width % count != 0) {
-        api_form_fault(form, blamed, API_OUT_OF_RANGE, "%s: %zu heads do not divide the last axis of %s, %zu",
-                       api_fields[blamed].name, count, api_fields[t->field].name, s->width);
+        api_form_fault(form, blamed, API_OUT_OF_RANGE, "%zu heads do not divide the last axis of %s, %zu", count,
+                       api_form_name(form, t->field), s->width);
         return false;
     }
     s->heads = count;
@@ -100,58 +84,53 @@ static bool split(api_form *form, const api_tensor *t, sizes *s, size_t count, a
 }
 
 /* Turns widths into those of one head, and sets the heads. */
-static void split_heads(api_job *job, inputs *in) {
-    api_form *form = &job->form;
+static void split_heads(api_form *form, inputs *in) {
     if (!in->has_num_heads) { /* a count that is there but wrong leaves nothing to compare */
-        if (api_form_has(form, API_FIELD_NUM_HEADS)) in->of_q.known = false;
+        if (api_form_has(form, NUM_HEADS)) in->of_q.known = false;
         return;
     }
-    const size_t heads = (size_t)in->num_heads;
     const bool grouped = in->has_num_kv_heads;
-    const size_t kv_heads = grouped ? (size_t)in->num_kv_heads : heads;
-    const api_field blamed = grouped ? API_FIELD_NUM_KV_HEADS : API_FIELD_NUM_HEADS;
-    in->of_q.known = split(form, &in->q, &in->of_q, heads, API_FIELD_NUM_HEADS);
+    const size_t heads = in->num_heads, kv_heads = grouped ? in->num_kv_heads : heads;
+    const api_field blamed = grouped ? NUM_KV_HEADS : NUM_HEADS;
+    in->of_q.known = split(form, &in->q, &in->of_q, heads, NUM_HEADS);
     if (grouped && heads % kv_heads != 0) {
-        api_form_fault(form, blamed, API_OUT_OF_RANGE, "num_kv_heads: %zu key/value heads do not divide %zu heads",
-                       kv_heads, heads);
+        api_form_fault(form, blamed, API_OUT_OF_RANGE, "%zu key/value heads do not divide %zu heads", kv_heads, heads);
         in->of_k.known = false;
     }
     if (in->of_k.known) in->of_k.known = split(form, &in->k, &in->of_k, kv_heads, blamed);
     if (in->of_v.known) in->of_v.known = split(form, &in->v, &in->of_v, kv_heads, blamed);
 }
 
-/* an error where two numbers that should be the same are not */
+/* an error if two numbers that must be the same are not */
 static bool same(api_form *form, api_field field, const char *what, size_t got, const char *other, size_t wanted) {
     if (got == wanted) return true;
-    api_form_fault(form, field, API_SHAPE_MISMATCH, "%s: expected %s %zu as in %s, got %zu", api_fields[field].name,
-                   what, wanted, other, got);
+    api_form_fault(form, field, API_SHAPE_MISMATCH, "expected %s %zu as in %s, got %zu", what, wanted, other, got);
     return false;
 }
 
-static void compare(api_job *job, inputs *in) {
-    api_form *form = &job->form;
+static void compare(api_form *form, inputs *in) {
     sizes *q = &in->of_q, *k = &in->of_k, *v = &in->of_v;
     char shape[API_SHAPE_TEXT];
     if (q->known && q->width == 0) {
-        api_form_fault(form, API_FIELD_Q, API_OUT_OF_RANGE, "q: expected d_k of at least 1, got 0 in the shape %s",
+        api_form_fault(form, Q, API_OUT_OF_RANGE, "expected d_k of at least 1, got 0 in the shape %s",
                        api_shape_text(shape, in->q.rank, in->q.shape));
         q->known = false;
     }
     if (q->known && k->known) {
-        k->known = same(form, API_FIELD_K, "the batch", k->batch, "q", q->batch) &&
-                   same(form, API_FIELD_K, "d_k =", k->width, "q", q->width);
+        k->known =
+            same(form, K, "the batch", k->batch, "q", q->batch) && same(form, K, "d_k =", k->width, "q", q->width);
         if (k->known && (k->heads == 0 ? q->heads != 0 : q->heads % k->heads != 0)) {
-            api_form_fault(form, API_FIELD_K, API_OUT_OF_RANGE, "k: its %zu heads do not divide the %zu heads of q",
-                           k->heads, q->heads);
+            api_form_fault(form, K, API_OUT_OF_RANGE, "its %zu heads do not divide the %zu heads of q", k->heads,
+                           q->heads);
             k->known = false;
         }
     }
     if (!v->known) return;
     if (q->known || k->known)
-        v->known = same(form, API_FIELD_V, "the batch", v->batch, q->known ? "q" : "k", (q->known ? q : k)->batch);
+        v->known = same(form, V, "the batch", v->batch, q->known ? "q" : "k", (q->known ? q : k)->batch);
     if (v->known && k->known)
-        v->known = same(form, API_FIELD_V, "the number of heads", v->heads, "k", k->heads) &&
-                   same(form, API_FIELD_V, "the number of keys", v->n, "k", k->n);
+        v->known = same(form, V, "the number of heads", v->heads, "k", k->heads) &&
+                   same(form, V, "the number of keys", v->n, "k", k->n);
 }
 
 /* `between`: the heads stand between n and d, as in bnhd and packed; else before n */
@@ -159,57 +138,107 @@ static attn_view view_of(const void *data, bool between, size_t heads, size_t n,
     return between ? (attn_view){data, n * heads * d, d, heads * d} : (attn_view){data, heads * n * d, n * d, d};
 }
 
-static void set_output(api_job *job, const inputs *in) {
-    const attn_problem *p = &job->mha.attention;
+static void set_output(api_attention_state *a, const inputs *in) {
+    const attn_problem *p = &a->mha.attention;
     const bool between = in->q.rank < 4 || in->bnhd;
     const attn_view strides = view_of(NULL, between, p->heads, p->n_q, p->d_v);
-    job->output_strides = (attn_out_view){NULL, strides.batch, strides.head, strides.row};
+    a->results.attention.output = (attn_out_view){NULL, strides.batch, strides.head, strides.row};
     if (in->q.rank < 4)
-        job->output = api_shape_of((api_axes){job->axes.batch, false}, p->batch, 1, p->n_q, p->heads * p->d_v);
+        a->output = api_shape_of((api_axes){a->axes.batch, false}, p->batch, 1, p->n_q, p->heads * p->d_v);
     else if (in->bnhd)
-        job->output = (api_shape){4, {p->batch, p->n_q, p->heads, p->d_v}};
+        a->output = (api_shape){4, {p->batch, p->n_q, p->heads, p->d_v}};
     else
-        job->output = (api_shape){4, {p->batch, p->heads, p->n_q, p->d_v}};
+        a->output = (api_shape){4, {p->batch, p->heads, p->n_q, p->d_v}};
+}
+
+static void set_problem(api_attention_state *a, const inputs *in) {
+    attn_problem *p = &a->mha.attention;
+    const bool between = in->q.rank < 4 || in->bnhd;
+    p->batch = in->of_q.batch;
+    p->heads = in->of_q.heads;
+    p->kv_heads = in->of_k.heads;
+    p->n_q = in->of_q.n;
+    p->n_new = in->of_k.n;
+    p->d_k = in->of_q.width;
+    p->d_v = in->of_v.known ? in->of_v.width : 0;
+    p->q = view_of(in->q.data, between, p->heads, p->n_q, p->d_k);
+    p->k = view_of(in->k.data, between, p->kv_heads, p->n_new, p->d_k);
+    p->v = view_of(in->v.data, between, p->kv_heads, p->n_new, p->d_v);
+    a->axes = (api_axes){.batch = in->q.rank > 2, .heads = in->q.rank == 4 || in->has_num_heads};
+    api_attention_sized(a, in->of_v.known);
+    set_output(a, in);
 }
 
 static void build(api_job *job) {
+    api_form *form = &job->form;
+    api_attention_state *a = job->state;
     inputs in = {0};
-    read_layout(job, &in);
-    read_tensors(job, &in);
-    api_tensor_require_finite(&job->form, &in.q);
-    read_counts(job, &in);
-    if (in.of_q.known && in.q.rank < 4) split_heads(job, &in);
-    compare(job, &in);
-    job->k = in.k;
-    job->v = in.v;
-    if (!in.of_q.known || !in.of_k.known) return;
-    const bool between = in.q.rank < 4 || in.bnhd;
-    attn_problem *p = &job->mha.attention;
-    p->batch = in.of_q.batch;
-    p->heads = in.of_q.heads;
-    p->kv_heads = in.of_k.heads;
-    p->n_q = in.of_q.n;
-    p->n_new = in.of_k.n;
-    p->d_k = in.of_q.width;
-    p->d_v = in.of_v.known ? in.of_v.width : 0;
-    p->q = view_of(in.q.data, between, p->heads, p->n_q, p->d_k);
-    p->k = view_of(in.k.data, between, p->kv_heads, p->n_new, p->d_k);
-    p->v = view_of(in.v.data, between, p->kv_heads, p->n_new, p->d_v);
-    job->axes = (api_axes){.batch = in.q.rank > 2, .heads = in.q.rank == 4 || in.has_num_heads};
-    if (api_options_apply_past(&job->form, &job->options, job->axes, in.of_v.known, p))
-        api_options_apply(&job->form, &job->options, job->axes, p);
-    set_output(job, &in);
+    a->mha.attention.dtype = form->dtype;
+    read_layout(form, &in);
+    read_tensors(form, &in);
+    api_tensor_require_finite(form, &in.q);
+    read_counts(form, &in);
+    if (in.of_q.known && in.q.rank < 4) split_heads(form, &in);
+    compare(form, &in);
+    a->k = in.k;
+    a->v = in.v;
+    if (in.of_q.known && in.of_k.known) set_problem(a, &in);
 }
 
-static double flops(const api_job *job) { return attn_flops(&job->mha.attention); }
-
-static size_t workspace(const attn_engine *engine, const api_job *job) {
-    return attn_workspace(engine, &job->mha.attention, &job->results.attention);
+static void set_return_weights(api_form *form, api_field field, void *state) {
+    bool wanted = false;
+    (void)state;
+    if (api_form_bool(form, field, &wanted) && wanted)
+        form->names |= (uint64_t)1 << api_name_find(form->schema, "weights");
 }
 
-static attn_status run(const attn_engine *engine, api_job *job, void *scratch, const atomic_bool *cancel,
-                       attn_fault *fault) {
-    return attn_run(engine, &job->mha.attention, &job->results.attention, scratch, cancel, fault);
+static double flops(const api_job *job) {
+    const api_attention_state *a = job->state;
+    return attn_flops(&a->mha.attention);
 }
 
-const struct api_operation api_attention = {"attention", API_ATTENTION, build, flops, workspace, run};
+static size_t workspace(const attn_engine *engine, api_job *job) {
+    api_attention_state *a = job->state;
+    attn_problem *p = &a->mha.attention;
+    if (p->heads == 0) p->n_q = 0;
+    if (p->n_q == 0) p->heads = p->kv_heads;
+    api_attention_shrink(p);
+    return attn_workspace(engine, p, &a->results.attention);
+}
+
+static bool run(const attn_engine *engine, api_job *job, void *scratch, const atomic_bool *cancel) {
+    const api_attention_state *a = job->state;
+    attn_fault fault = {0};
+    return api_attention_done(job, attn_run(engine, &a->mha.attention, &a->results.attention, scratch, cancel, &fault),
+                              &fault);
+}
+
+static const api_field_row own[] = {
+    [Q] = {"q", API_REALS, 2, 4, API_REQUIRED, NULL},
+    [K] = {"k", API_REALS, 2, 4, API_REQUIRED, NULL},
+    [V] = {"v", API_REALS, 2, 4, API_REQUIRED, NULL},
+    [LAYOUT] = {"layout", API_WORD, 0, 0, 0, NULL},
+    [NUM_HEADS] = {"num_heads", API_INTEGER, 0, 0, 0, NULL},
+    [NUM_KV_HEADS] = {"num_kv_heads", API_INTEGER, 0, 0, 0, NULL},
+    {"return_weights", API_BOOLEAN, 0, 0, 0, set_return_weights},
+};
+static const api_field_table own_fields = API_TABLE(own);
+
+static const api_name_row output[] = {
+    {"output", 4, true, api_attention_output_shape, offsetof(api_attention_state, results.attention.output.data),
+     api_attention_always, ATTN_STAGE_OUTPUT, "number of the output"},
+};
+static const api_name_table output_name = API_TABLE(output);
+
+const api_operation api_attention = {
+    .schema = {"attention",
+               {&own_fields, &api_attention_options, &api_common_fields},
+               {&output_name, &api_attention_names}},
+    .state_size = sizeof(api_attention_state),
+    .build = build,
+    .check = api_attention_check,
+    .flops = flops,
+    .workspace = workspace,
+    .run = run,
+    .trace = api_attention_trace,
+};

@@ -1,89 +1,10 @@
 #include "job.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "../base/text.h"
+#include "../fields/option_text.h"
 #include "operation.h"
-#include "reply_round.h"
-#include "reply_writer.h"
-
-/* ---- numbers that are not finite at blocked keys ---------------------------------------------------------------- */
-
-/* A tensor of keys or values in the (batch, kv heads, n, d) terms of the problem, its keys counted from `first`. */
-typedef struct keyed {
-    const api_tensor *tensor;
-    attn_view view;
-    size_t first, n, d;
-    bool asked;   /* the reply shows blocked keys too */
-    size_t worst; /* first element that is an error; SIZE_MAX: none */
-} keyed;
-
-static bool is_finite_at(const api_job *job, const void *data, size_t i) {
-    return job->form.dtype == ATTN_F64 ? isfinite(((const double *)data)[i]) : isfinite(((const float *)data)[i]);
-}
-
-static void look_at_keys(const api_job *job, keyed *t, size_t batch, size_t head, const uint8_t *open) {
-    for (size_t j = 0; j < t->n; j++) {
-        if (!t->asked && !open[t->first + j]) continue;
-        const size_t row = batch * t->view.batch + head * t->view.head + j * t->view.row;
-        for (size_t c = 0; c < t->d; c++)
-            if (!is_finite_at(job, t->view.data, row + c)) {
-                if (row + c < t->worst) t->worst = row + c;
-                break;
-            }
-    }
-}
-
-static bool asks(const api_job *job, unsigned names) { return (job->options.names & names) != 0; }
-
-/* Where k, v or the past hold numbers that are not finite: an error at the first that is open to a query, or that the
- * reply would show. */
-static void check_open_keys(api_job *job) {
-    const attn_problem *p = &job->mha.attention;
-    const unsigned cells = 1u << API_NAME_SCORES | 1u << API_NAME_SCALED | 1u << API_NAME_CAPPED;
-    const bool k_asked = asks(job, 1u << API_NAME_PRESENT_K) || (asks(job, cells) && p->n_q > 0 && p->heads > 0);
-    const bool v_asked = asks(job, 1u << API_NAME_PRESENT_V);
-    keyed all[] = {
-        {&job->k, p->k, p->n_past, p->n_new, p->d_k, k_asked, SIZE_MAX},
-        {&job->v, p->v, p->n_past, p->n_new, p->d_v, v_asked, SIZE_MAX},
-        {&job->options.past_k, p->past_k, 0, p->n_past, p->d_k, k_asked, SIZE_MAX},
-        {&job->options.past_v, p->past_v, 0, p->n_past, p->d_v, v_asked, SIZE_MAX},
-    };
-    bool finite = true;
-    for (size_t i = 0; i < 4; i++) finite &= !all[i].tensor->ok || all[i].tensor->finite;
-    if (finite) return;
-    job->form.memory->over_budget = false;
-    uint8_t *open = api_small(job->form.memory, p->n_past + p->n_new);
-    if (!open) {
-        api_error_set(job->form.error, job->form.memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY,
-                      API_PLACE_LAST, NULL, "no memory to look at %zu keys", p->n_past + p->n_new);
-        return;
-    }
-    for (size_t b = 0; b < p->batch; b++)
-        for (size_t h = 0; h < p->kv_heads; h++) {
-            attn_open_keys(p, b, h, open);
-            for (size_t i = 0; i < 4; i++)
-                if (all[i].tensor->ok && !all[i].tensor->finite) look_at_keys(job, &all[i], b, h, open);
-        }
-    for (size_t i = 0; i < 4; i++)
-        if (all[i].worst != SIZE_MAX)
-            api_tensor_fault(&job->form, all[i].tensor, all[i].worst, false, API_NOT_FINITE,
-                             "%s: expected finite numbers at a key that %s, got NaN or an infinity",
-                             api_fields[all[i].tensor->field].name,
-                             all[i].asked ? "the reply shows" : "is open to a query");
-}
-
-/* After another error the blocks may not be known: then such numbers are errors only where no field blocks. */
-static void check_unblocked(api_job *job) {
-    static const api_field blocking[] = {API_FIELD_MASK, API_FIELD_BIAS, API_FIELD_KV_LENGTHS, API_FIELD_CAUSAL,
-                                         API_FIELD_WINDOW};
-    for (size_t i = 0; i < sizeof blocking / sizeof *blocking; i++)
-        if (api_form_has(&job->form, blocking[i])) return;
-    api_tensor_require_finite(&job->form, &job->k);
-    api_tensor_require_finite(&job->form, &job->v);
-    api_tensor_require_finite(&job->form, &job->options.past_k);
-    api_tensor_require_finite(&job->form, &job->options.past_v);
-}
 
 /* ---- what the reply holds --------------------------------------------------------------------------------------- */
 
@@ -95,166 +16,147 @@ static size_t count_of(api_shape shape) {
     return count;
 }
 
-static api_shape shape_of_name(const api_job *job, api_name name) {
-    const attn_problem *p = &job->mha.attention;
-    const api_axes axes = job->axes, joined = {axes.batch, false};
-    const size_t n_k = p->n_past + p->n_new;
-    api_shape shape;
-    switch (name) {
-    case API_NAME_OUTPUT: return job->output;
-    case API_NAME_LSE:
-        shape = api_shape_of(axes, p->batch, p->heads, p->n_q, 1);
-        shape.rank--;
-        return shape;
-    case API_NAME_PRESENT_K: return api_shape_of(axes, p->batch, p->kv_heads, n_k, p->d_k);
-    case API_NAME_PRESENT_V: return api_shape_of(axes, p->batch, p->kv_heads, n_k, p->d_v);
-    case API_NAME_Q: return api_shape_of(axes, p->batch, p->heads, p->n_q, p->d_k);
-    case API_NAME_K: return api_shape_of(axes, p->batch, p->kv_heads, p->n_new, p->d_k);
-    case API_NAME_V: return api_shape_of(axes, p->batch, p->kv_heads, p->n_new, p->d_v);
-    case API_NAME_HEADS: return api_shape_of(joined, p->batch, 1, p->n_q, p->heads * p->d_v);
-    case API_NAME_WEIGHTS:
-        if (job->options.average) return api_shape_of(joined, p->batch, 1, p->n_q, n_k);
-        break;
-    default: break;
-    }
-    return api_shape_of(axes, p->batch, p->heads, p->n_q, n_k);
+/* Bytes that an output needs, while it is computed and after. */
+static size_t bytes_of(const api_job *job, const api_output *output) {
+    return api_times_sizes(output->count, api_reply_element(job->form.dtype, output->dtype));
 }
 
-static void list_outputs(api_job *job) {
-    for (size_t name = 0; name < API_NAME_COUNT; name++) {
-        if (!(job->options.names & 1u << name)) continue;
-        api_output *o = &job->outputs[job->output_count++];
-        o->name = (api_name)name;
-        o->shape = shape_of_name(job, o->name);
+/* false: no memory */
+static bool list_outputs(api_job *job) {
+    const api_form *form = &job->form;
+    api_reply *reply = &job->reply;
+    reply->spelling = job->options.format;
+    reply->compute = form->dtype;
+    reply->memory = form->memory;
+    reply->error = form->error;
+    reply->outputs = api_small(form->memory, (size_t)__builtin_popcountll(form->names) * sizeof *reply->outputs);
+    if (!reply->outputs) {
+        api_error_memory(form->error, form->memory);
+        return false;
+    }
+    const api_name_row *row;
+    for (size_t i = 0; (row = api_name_at(form->schema, i)); i++) {
+        if (!(form->names >> i & 1)) continue;
+        api_output *o = &reply->outputs[reply->output_count++];
+        *o = (api_output){.name = row->name, .shape = row->shape(job->state), .dtype = job->options.reply_dtype};
         o->count = count_of(o->shape);
-        job->result_bytes = api_add_sizes(job->result_bytes, api_times_sizes(o->count, api_reply_element(job)));
+        job->result_bytes = api_add_sizes(job->result_bytes, bytes_of(job, o));
+    }
+    return true;
+}
+
+/* Writes into the state where each result that is wanted goes. */
+static void set_results(api_job *job, void *(*data_of)(const api_job *job, size_t index)) {
+    const api_name_row *row;
+    size_t output = 0;
+    for (size_t i = 0; (row = api_name_at(job->form.schema, i)); i++) {
+        if (!(job->form.names >> i & 1)) continue;
+        void *data = data_of(job, output++);
+        memcpy((char *)job->state + row->result, &data, sizeof data);
     }
 }
 
-/* Axes of length 0 leave axes beside them that no number of the request stands behind: the loops of the core must not
- * count through those. The shapes of the reply are set before. */
-static void shrink_empty(api_job *job) {
-    attn_problem *p = &job->mha.attention;
-    if (job->form.endpoint == API_ATTENTION) {
-        if (p->heads == 0) p->n_q = 0;
-        if (p->n_q == 0) p->heads = p->kv_heads;
+/* Any pointer says that a result is wanted. */
+static void *wanted(const api_job *job, size_t index) { return (void *)&job->reply.outputs[index]; }
+static void *data_of(const api_job *job, size_t index) { return job->reply.outputs[index].data; }
+
+/* ---- preparing -------------------------------------------------------------------------------------------------- */
+
+/* The error that `what` is more than the service could ever give. */
+static void say_never_fits(api_job *job, const char *what, size_t needed, api_place place, const char *pointer) {
+    const api_memory *memory = job->form.memory;
+    char need[API_SIZE_TEXT], held[API_SIZE_TEXT], limit[API_SIZE_TEXT];
+    const bool bounded = memory->budget && memory->budget->limit;
+    api_error_set(job->form.error, API_OUT_OF_RANGE, place, pointer,
+                  "the %s needs %s and the request holds %s already; all requests together may hold %s%s", what,
+                  api_size_text(need, needed), api_size_text(held, memory->held),
+                  bounded ? api_size_text(limit, memory->budget->limit) : "what the machine can address",
+                  bounded ? " (--max-memory)" : "");
+}
+
+/* Before anything is done that takes time in proportion to the sizes: beside an axis of length 0 they may be any. */
+static bool can_ever_fit(api_job *job, const attn_engine *engine) {
+    const api_memory *memory = job->form.memory;
+    const size_t limit = memory->budget && memory->budget->limit ? memory->budget->limit : SIZE_MAX / 4;
+    const size_t reply = api_add_sizes(job->result_bytes, api_reply_bound(&job->reply));
+    if (api_add_sizes(memory->held, reply) > limit) {
+        const size_t names = api_field_find(job->form.schema, "return");
+        say_never_fits(job, "reply", reply, job->form.slots[names].place, "/return");
+        return false;
     }
-    if (p->n_q == 0 && (p->n_past + p->n_new == 0 || p->kv_heads == 0)) p->batch = 0;
-    if (p->kv_heads == 0) p->heads = p->kv_heads = 1;
+    set_results(job, wanted);
+    job->workspace = job->operation->workspace(engine, job);
+    const size_t needed = api_add_sizes(reply, job->workspace);
+    if (api_add_sizes(memory->held, needed) <= limit) return true;
+    say_never_fits(job, "calculation with its reply", needed, API_PLACE_LAST, NULL);
+    return false;
+}
+
+static bool make_state(api_job *job) {
+    const size_t size = job->operation->state_size;
+    job->state = api_small(job->form.memory, size);
+    if (!job->state) {
+        api_error_memory(job->form.error, job->form.memory);
+        return false;
+    }
+    memset(job->state, 0, size);
+    return true;
+}
+
+/* Reads all fields. false: they are not known. */
+static bool read_fields(api_job *job, json_t *root) {
+    api_form *form = &job->form;
+    form->schema = &job->operation->schema;
+    form->schemas = api_schemas;
+    api_form_bind(form, root);
+    if (form->broken || !make_state(job)) return false;
+    api_query_read(form, root);
+    api_form_require(form);
+    api_options_read(form, &job->options);
+    if (job->operation->build) job->operation->build(job);
+    for (size_t t = 0; t < API_MAX_TABLES && form->schema->fields[t]; t++)
+        if (form->schema->fields[t] != &api_common_fields) api_form_set(form, form->schema->fields[t], job->state);
+    api_options_trace(form, job->state);
+    if (job->operation->check) job->operation->check(job);
+    return !form->broken;
+}
+
+bool api_job_prepare(api_job *job, json_t *root, const attn_engine *engine) {
+    const api_error *error = job->form.error;
+    const bool ready =
+        read_fields(job, root) && error->code == API_NO_ERROR && list_outputs(job) && can_ever_fit(job, engine);
+    api_query_locate(job->form.error);
+    return ready;
 }
 
 double api_job_flops(const api_job *job) { return job->operation->flops(job); }
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-static void set_result(api_job *job, api_name name, void *data) {
-    attn_mha_results *r = &job->results;
-    switch (name) {
-    case API_NAME_OUTPUT:
-        r->output = data;
-        r->attention.output = job->output_strides;
-        r->attention.output.data = data;
-        break;
-    case API_NAME_WEIGHTS: *(job->options.average ? &r->attention.mean_weights : &r->attention.weights) = data; break;
-    case API_NAME_SCORES: r->attention.scores = data; break;
-    case API_NAME_SCALED: r->attention.scaled = data; break;
-    case API_NAME_CAPPED: r->attention.capped = data; break;
-    case API_NAME_MASKED: r->attention.masked = data; break;
-    case API_NAME_LSE: r->attention.lse = data; break;
-    case API_NAME_PRESENT_K: r->attention.present_k = data; break;
-    case API_NAME_PRESENT_V: r->attention.present_v = data; break;
-    case API_NAME_Q: r->q = data; break;
-    case API_NAME_K: r->k = data; break;
-    case API_NAME_V: r->v = data; break;
-    case API_NAME_HEADS: r->heads = data; break;
-    case API_NAME_COUNT: break;
-    }
-}
-
 enum { SMALL = 2048 }; /* bytes up to which the arena serves */
 
 /* aligned to 64 */
 static void *get(api_memory *memory, size_t size) {
-    memory->over_budget = false;
     if (size > SMALL) return api_large(memory, size);
     char *piece = api_small(memory, size + 64);
     return piece ? piece + (-(uintptr_t)piece & 63) : NULL;
 }
 
-/* An error where all that is needed is more than the service could ever give. Before anything is done that takes time
- * in proportion to the sizes: behind an axis of length 0 they may be any. */
-static bool can_ever_fit(api_job *job, const attn_engine *engine) {
-    const api_memory *memory = job->form.memory;
-    const size_t limit = memory->budget && memory->budget->limit ? memory->budget->limit : SIZE_MAX / 4;
-    const size_t reply = api_add_sizes(job->result_bytes, api_reply_bound(job));
-    if (api_add_sizes(memory->held, reply) > limit) {
-        api_error_set(job->form.error, API_OUT_OF_RANGE, job->form.slots[API_FIELD_RETURN].place, "/return",
-                      "the reply would need about %.3g bytes; all requests together may hold %.3g", (double)reply,
-                      (double)limit);
-        return false;
-    }
-    /* any pointer says that a result is wanted, which the workspace depends on */
-    for (size_t i = 0; i < job->output_count; i++) set_result(job, job->outputs[i].name, job);
-    job->workspace = job->operation->workspace(engine, job);
-    if (api_add_sizes(memory->held, api_add_sizes(reply, job->workspace)) <= limit) return true;
-    api_error_set(job->form.error, API_OUT_OF_RANGE, API_PLACE_LAST, NULL,
-                  "the calculation would need about %.3g bytes; all requests together may hold %.3g",
-                  (double)memory->held + (double)reply + (double)job->workspace, (double)limit);
-    return false;
-}
-
-bool api_job_prepare(api_job *job, json_t *root, const attn_engine *engine) {
-    api_form *form = &job->form;
-    api_form_bind(form, root);
-    if (!json_is_object(root)) return false;
-    api_options_dtype(form);
-    job->mha.attention.dtype = form->dtype;
-    api_options_parse(form, &job->options);
-    job->operation->build(job);
-    if (form->broken)
-        check_unblocked(job);
-    else
-        check_open_keys(job);
-    if (form->broken || form->error->code != API_NO_ERROR) return false;
-    list_outputs(job);
-    shrink_empty(job);
-    return can_ever_fit(job, engine);
-}
-
-static void say_overflow(api_job *job, const attn_fault *fault) {
-    static const char *const stages[] = {
-        [ATTN_STAGE_Q] = "projected number of q", [ATTN_STAGE_K] = "projected number of k",
-        [ATTN_STAGE_V] = "projected number of v", [ATTN_STAGE_SCORES] = "score",
-        [ATTN_STAGE_SCALED] = "scaled score",     [ATTN_STAGE_CAPPED] = "capped score",
-        [ATTN_STAGE_MASKED] = "biased score",     [ATTN_STAGE_OUTPUT] = "number of the output",
-        [ATTN_STAGE_HEADS] = "number of heads",   [ATTN_STAGE_PROJECTION] = "number of the output",
-    };
-    const bool cell = fault->stage >= ATTN_STAGE_SCORES && fault->stage <= ATTN_STAGE_MASKED;
-    const bool f32 = job->form.dtype == ATTN_F32;
-    api_error_set(job->form.error, API_OVERFLOW, API_PLACE_LAST, NULL,
-                  "a %s does not fit %s: batch %zu, head %zu, %s %zu, %s %zu%s", stages[fault->stage],
-                  f32 ? "float32" : "float64", fault->batch, fault->head, cell ? "query" : "row", fault->query,
-                  cell ? "key" : "column", fault->key, f32 ? "; try \"dtype\": \"float64\"" : "");
-}
-
 bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *cancel) {
     api_memory *memory = job->form.memory;
-    const size_t size = api_reply_element(job);
     bool enough = true;
-    for (size_t i = 0; enough && i < job->output_count; i++) {
-        job->outputs[i].data = get(memory, job->outputs[i].count * size);
-        set_result(job, job->outputs[i].name, job->outputs[i].data);
-        enough = job->outputs[i].data != NULL;
+    for (size_t i = 0; enough && i < job->reply.output_count; i++) {
+        api_output *o = &job->reply.outputs[i];
+        o->data = get(memory, bytes_of(job, o));
+        enough = o->data != NULL;
     }
     void *scratch = enough ? get(memory, job->workspace) : NULL;
     if (!scratch) {
-        api_error_set(job->form.error, memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                      "%s", memory->over_budget ? "the memory for requests in flight is full" : "an allocation failed");
+        api_error_memory(job->form.error, memory);
         return false;
     }
-    attn_fault fault = {0};
-    const attn_status status = job->operation->run(engine, job, scratch, cancel, &fault);
+    set_results(job, data_of);
+    const bool done = job->operation->run(engine, job, scratch, cancel);
     if (job->workspace > SMALL) api_release(memory, scratch);
-    if (status == ATTN_OVERFLOW) say_overflow(job, &fault);
-    return status == ATTN_OK;
+    return done;
 }

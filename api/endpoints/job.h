@@ -2,37 +2,21 @@
 #ifndef API_JOB_H
 #define API_JOB_H
 
+#include "../fields/field_tensor.h"
 #include "../fields/options.h"
 
-/* A tensor of the reply. */
-typedef struct api_output {
-    api_name name;
-    api_shape shape;
-    size_t count; /* SIZE_MAX: more than fits */
-    void *data;   /* row-major, of the compute type; before it is written rounded to options.reply_dtype in place */
-} api_output;
-
-struct api_operation; /* operation.h */
-
 typedef struct api_job {
-    const struct api_operation *operation;
+    const struct api_operation *operation; /* operation.h */
     api_form form;
-    const struct api_reply_format *reply; /* how the outputs will be written */
-    void *reply_state;                    /* the reply format's own */
+    api_reply reply; /* format, state and cancel are the caller's to set before api_job_prepare */
     api_options options;
-    api_axes axes;
-    api_tensor k, v;              /* of /attention: they may hold anything at keys that are blocked for every query */
-    attn_mha mha;                 /* of /attention, mha.attention alone */
-    api_shape output;             /* the shape of `output` */
-    attn_out_view output_strides; /* of /attention: its layout, data NULL */
-    attn_mha_results results;
-    api_output outputs[API_NAME_COUNT]; /* what the reply holds, in its order */
-    size_t output_count;
+    void *state; /* the operation's */
     size_t result_bytes, workspace;
 } api_job;
 
-/* Reads and checks the document; operation is set, form is filled in but for dtype and slots. true: no error, the job
- * can run, and all that it needs could be had by a service with nothing else to do. */
+/* Reads and checks the document, and the query string. Set are: operation; form up to `error`, but for its schemas, and
+ * what a format of bodies asks for; reply. true: no error, the job can run, and all that it needs could be had by a
+ * service with nothing else to do. */
 bool api_job_prepare(api_job *job, json_t *root, const attn_engine *engine);
 /* Useful operations of the job. */
 double api_job_flops(const api_job *job);

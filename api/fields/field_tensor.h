@@ -4,11 +4,7 @@
 
 #include "form.h"
 
-typedef enum api_elements {
-    API_REALS,    /* numbers of the compute type */
-    API_MASK,     /* uint8_t, 0 or 1 */
-    API_INTEGERS, /* int64_t */
-} api_elements;
+enum { API_POINTER_PREFIX = 80 };
 
 /* Row-major, in the reader's memory. */
 typedef struct api_tensor {
@@ -17,34 +13,20 @@ typedef struct api_tensor {
     bool ok;    /* ... and could be read: all below is known */
     bool finite;
     size_t rank, shape[API_MAX_RANK], count;
-    void *data;  /* never NULL where ok, even with no elements */
+    void *data;  /* never NULL if ok, even with no elements */
     size_t held; /* elements in data; of reals that are not ok, those before the first fault */
     const api_value *value;
-    char prefix[40]; /* JSON pointer of the elements: "/q", "/q/data" */
+    char prefix[API_POINTER_PREFIX]; /* JSON pointer of the elements: "/q", "/q/data" */
 } api_tensor;
 
-/* Reads a tensor field of any shape; faults go to the form. */
-void api_form_tensor(api_form *form, api_field field, api_elements elements, api_tensor *tensor);
+/* Reads a tensor field, of the kind and the ranks of its row; faults go to the form. */
+void api_form_tensor(api_form *form, api_field field, api_tensor *tensor);
 
-/* An error at an element. Breaks the form where `breaks`. */
+/* An error at an element; the field's name is put before the detail. Breaks the form if `breaks`. */
 __attribute__((format(printf, 6, 7))) void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element,
                                                             bool breaks, api_code code, const char *detail, ...);
 
-/* not_finite at the first element of a tensor of reals that is not finite; nothing where all are */
+/* not_finite at the first element of a tensor of reals that is not finite; nothing if all are */
 void api_tensor_require_finite(api_form *form, const api_tensor *tensor);
-
-/* "[2, 3]" */
-#define API_SHAPE_TEXT 200
-const char *api_shape_text(char text[API_SHAPE_TEXT], size_t rank, const size_t *shape);
-
-/* a * b and a + b, SIZE_MAX where they do not fit */
-static inline size_t api_times_sizes(size_t a, size_t b) {
-    size_t product;
-    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
-}
-static inline size_t api_add_sizes(size_t a, size_t b) {
-    size_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
-}
 
 #endif

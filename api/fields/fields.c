@@ -1,64 +1,64 @@
 #include "fields.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-const api_known_name api_fields[API_FIELD_COUNT] = {
-#define ROW(name, field, endpoints) {field, endpoints},
-    API_FIELD_LIST(ROW)
-#undef ROW
-};
+const api_field_row *api_field_at(const api_schema *schema, size_t index) {
+    for (size_t t = 0; t < API_MAX_TABLES && schema->fields[t]; t++) {
+        if (index < schema->fields[t]->count) return &schema->fields[t]->rows[index];
+        index -= schema->fields[t]->count;
+    }
+    return NULL;
+}
 
-const api_known_name api_names[API_NAME_COUNT] = {
-#define ROW(name, text, endpoints) {text, endpoints},
-    API_NAME_LIST(ROW)
-#undef ROW
-};
+const api_name_row *api_name_at(const api_schema *schema, size_t index) {
+    for (size_t t = 0; t < API_MAX_TABLES && schema->names[t]; t++) {
+        if (index < schema->names[t]->count) return &schema->names[t]->rows[index];
+        index -= schema->names[t]->count;
+    }
+    return NULL;
+}
 
-size_t api_known_find(const api_known_name *names, size_t count, api_endpoint endpoint, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if ((names[i].endpoints & endpoint) && strcmp(names[i].name, name) == 0) return i;
+size_t api_field_count(const api_schema *schema) {
+    size_t count = 0;
+    for (size_t t = 0; t < API_MAX_TABLES && schema->fields[t]; t++) count += schema->fields[t]->count;
     return count;
 }
 
-enum { LONGEST = 24 }; /* letters that are compared: more than any known name has */
-
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
-/* Edit distance with transposition of neighbours (optimal string alignment), of the first LONGEST letters. */
-static size_t distance(const char *a, const char *b) {
-    const size_t m = strnlen(a, LONGEST), n = strnlen(b, LONGEST);
-    size_t d[LONGEST + 1][LONGEST + 1];
-    for (size_t i = 0; i <= m; i++) d[i][0] = i;
-    for (size_t j = 0; j <= n; j++) d[0][j] = j;
-    for (size_t i = 1; i <= m; i++)
-        for (size_t j = 1; j <= n; j++) {
-            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    return d[m][n];
+size_t api_name_count(const api_schema *schema) {
+    size_t count = 0;
+    for (size_t t = 0; t < API_MAX_TABLES && schema->names[t]; t++) count += schema->names[t]->count;
+    return count;
 }
 
-const char *api_known_nearest(const api_known_name *names, size_t count, api_endpoint endpoint, const char *name) {
-    const char *nearest = "";
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < count; i++) {
-        if (!(names[i].endpoints & endpoint)) continue;
-        const size_t d = distance(name, names[i].name);
-        if (d < best) {
-            best = d;
-            nearest = names[i].name;
-        }
-    }
-    return nearest;
+size_t api_field_find(const api_schema *schema, const char *name) {
+    size_t index = 0;
+    for (size_t t = 0; t < API_MAX_TABLES && schema->fields[t]; t++)
+        for (size_t i = 0; i < schema->fields[t]->count; i++, index++)
+            if (strcmp(schema->fields[t]->rows[i].name, name) == 0) return index;
+    return index;
 }
 
-void api_known_list(const api_known_name *names, size_t count, api_endpoint endpoint, char *text, size_t capacity) {
+size_t api_name_find(const api_schema *schema, const char *name) {
+    size_t index = 0;
+    for (const api_name_row *row; (row = api_name_at(schema, index)) && strcmp(row->name, name) != 0;) index++;
+    return index;
+}
+
+void api_name_list(const api_schema *schema, char *text, size_t capacity) {
     size_t length = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < count && length < capacity; i++)
-        if (names[i].endpoints & endpoint)
-            length += (size_t)snprintf(text + length, capacity - length, "%s%s", length ? ", " : "", names[i].name);
+    const api_name_row *row;
+    for (size_t i = 0; (row = api_name_at(schema, i)) && length < capacity; i++)
+        length += (size_t)snprintf(text + length, capacity - length, "%s%s", i ? ", " : "", row->name);
+}
+
+api_dtype api_field_dtype(const api_field_row *row) {
+    if (row->kinds & API_REALS) return API_F32;
+    if (row->kinds & API_MASK) return API_BOOL;
+    return row->kinds & API_INTEGERS ? API_I64 : API_DTYPE_NONE;
+}
+
+bool api_field_in_query(const api_field_row *row) {
+    return (row->kinds & ~(unsigned)API_TENSOR) != 0 || (row->kinds == API_INTEGERS && row->max_rank == 1);
 }

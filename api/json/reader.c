@@ -7,7 +7,7 @@
 
 /* ---- faults ----------------------------------------------------------------------------------------------------- */
 
-void api_reader_fail(api_reader *reader, uint64_t byte, const char *detail, ...) {
+void api_reader_fail(api_reader *reader, uint64_t byte, uint64_t column, const char *detail, ...) {
     if (reader->failed) return;
     reader->failed = true;
     char text[400];
@@ -16,21 +16,20 @@ void api_reader_fail(api_reader *reader, uint64_t byte, const char *detail, ...)
     vsnprintf(text, sizeof text, detail, arguments);
     va_end(arguments);
     api_error_set(&reader->error, API_INVALID_JSON, (api_place){0}, NULL,
-                  "line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s", reader->line,
-                  api_reader_column(reader, byte), byte, text);
+                  "line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s", reader->line, column, byte, text);
 }
 
 void api_reader_expected(api_reader *reader, const uint8_t *p, const uint8_t *end, const char *expected) {
-    const uint64_t byte = api_reader_byte(reader, p);
+    const uint64_t byte = api_reader_byte(reader, p), column = api_reader_column(reader, byte);
     if (p == end)
-        api_reader_fail(reader, byte, "expected %s, found the end of the body", expected);
+        api_reader_fail(reader, byte, column, "expected %s, found the end of the body", expected);
     else if (*p > ' ' && *p < 0x7F)
-        api_reader_fail(reader, byte, "expected %s, found '%c'", expected, *p);
+        api_reader_fail(reader, byte, column, "expected %s, found '%c'", expected, *p);
     else
-        api_reader_fail(reader, byte, "expected %s, found the byte 0x%02X", expected, *p);
+        api_reader_fail(reader, byte, column, "expected %s, found the byte 0x%02X", expected, *p);
 }
 
-void api_reader_exhaust(api_reader *reader) { reader->exhausted = true; }
+/* ---- memory and values ------------------------------------------------------------------------------------------ */
 
 bool api_reader_grow(api_reader *reader, void *array, size_t *capacity, size_t count, size_t size) {
     if (count <= *capacity) return true;
@@ -40,7 +39,7 @@ bool api_reader_grow(api_reader *reader, void *array, size_t *capacity, size_t c
     memcpy(&old, array, sizeof old);
     grown = api_resize(reader->memory, old, room * size);
     if (!grown) {
-        api_reader_exhaust(reader);
+        reader->exhausted = true;
         return false;
     }
     memcpy(array, &grown, sizeof grown);
@@ -48,45 +47,30 @@ bool api_reader_grow(api_reader *reader, void *array, size_t *capacity, size_t c
     return true;
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
-
-static api_value *new_value(api_reader *reader, api_element_type type, size_t rank) {
-    api_value *value = api_small(reader->memory, sizeof *value);
-    struct api_value_state *state = api_small(reader->memory, sizeof *state);
-    if (!value || !state) {
-        api_reader_exhaust(reader);
-        return NULL;
-    }
-    memset(value, 0, sizeof *value);
-    *state = (struct api_value_state){.storage = API_STORE_DECIMAL, .inexact = SIZE_MAX};
-    value->type = type;
-    value->rank = rank;
-    value->state = state;
-    value->place =
-        (api_place){reader->members ? reader->members - 1 : 0, reader->sub_members ? reader->sub_members - 1 : 0, 0};
-    return value;
-}
-
-api_value *api_reader_lift(api_reader *reader, api_element_type type, size_t rank) {
+api_value *api_reader_new_value(api_reader *reader, api_element_type type, size_t rank) {
     const size_t index = reader->value_count;
-    if (index < API_MAX_VALUES) {
-        if (!api_reader_grow(reader, &reader->values, &reader->values_capacity, index + 1, sizeof(api_value *)))
-            return NULL;
-        api_value *value = new_value(reader, type, rank);
-        if (!value) return NULL;
+    const api_place place = {reader->members ? reader->members - 1 : 0,
+                             reader->sub_members ? reader->sub_members - 1 : 0, 0};
+    const bool surplus = index >= API_MAX_VALUES;
+    if (!surplus && !api_reader_grow(reader, &reader->values, &reader->values_capacity, index + 1, sizeof(api_value *)))
+        return NULL;
+    api_value *value = surplus && reader->surplus ? reader->surplus : api_value_new(reader->memory, type, rank, place);
+    if (!value) {
+        reader->exhausted = true;
+    } else if (!surplus) {
         reader->values[reader->value_count++] = value;
-        api_emit_value(reader, index);
-        return value;
+        api_tree_index(reader, index);
+    } else {
+        if (reader->depth > 0 && !api_reader_in_object(reader))
+            api_bound(reader, API_WRONG_TYPE, "more than %d numbers in lists that began with something else",
+                      API_MAX_VALUES);
+        else
+            api_bound(reader, API_OUT_OF_RANGE, "more than %d numbers and tensors", API_MAX_VALUES);
+        api_tree_add_refused(reader);
+        reader->surplus = value;
+        value->fault.code = API_OUT_OF_RANGE; /* so that nothing is kept in it */
     }
-    if (reader->depth > 0 && !api_reader_in_object(reader))
-        api_bound(reader, API_WRONG_TYPE, "more than %d numbers in lists that began with something else",
-                  API_MAX_VALUES);
-    else
-        api_bound(reader, API_OUT_OF_RANGE, "more than %d numbers and tensors", API_MAX_VALUES);
-    if (api_count_node(reader)) api_emit(reader, API_REFUSED, sizeof API_REFUSED - 1);
-    if (!reader->surplus) reader->surplus = new_value(reader, type, rank);
-    if (reader->surplus) reader->surplus->fault.code = API_OUT_OF_RANGE; /* so that nothing is kept in it */
-    return reader->surplus;
+    return value;
 }
 
 api_value *api_reader_value(api_reader *reader, json_int_t index) {
@@ -109,41 +93,35 @@ static bool push_level(api_reader *reader, bool object) {
     return true;
 }
 
-/* The brackets read so far turn out to belong to an array that jansson gets. */
+/* The brackets read so far turn out to be arrays of the document. */
 static void flush_brackets(api_reader *reader) {
-    size_t count = reader->brackets;
+    const size_t count = reader->brackets;
     if (count == 0) return;
     reader->brackets = 0;
     if (reader->depth > API_MAX_DEPTH) {
         api_bound(reader, API_TOO_DEEP, "nested deeper than %d levels", API_MAX_DEPTH);
-        api_shadow_begin(reader, reader->depth - count);
+        api_tree_refuse(reader, reader->depth - count);
     }
-    for (; count > 0; count--)
-        if (api_count_node(reader)) api_emit(reader, "[", 1);
+    for (size_t i = 0; i < count && reader->mode == API_TO_DOCUMENT; i++) api_tree_open(reader, false);
 }
-
-static void value_ended(api_reader *reader) { reader->next = API_AFTER_VALUE; }
 
 static void open_array(api_reader *reader) {
     if (!push_level(reader, false)) return;
     reader->next = API_AT_VALUE_OR_END;
-    if (reader->mode == API_TO_TENSOR) {
+    if (reader->mode == API_TO_TENSOR)
         api_tensor_open(reader);
-    } else if (reader->mode == API_TO_SHADOW) {
-        if (api_count_node(reader)) api_emit(reader, "[", 1);
-    } else if (++reader->brackets > API_MAX_RANK) {
+    else if (reader->mode == API_TO_DOCUMENT && ++reader->brackets > API_MAX_RANK)
         api_tensor_begin(reader);
-    }
 }
 
 static void open_object(api_reader *reader) {
     flush_brackets(reader);
     if (reader->mode == API_TO_TENSOR) {
-        api_tensor_wrong(reader, API_LEAF_OBJECT);
-        api_shadow_begin(reader, reader->depth);
-    } else if (reader->mode == API_TO_SKELETON && reader->depth >= API_MAX_DEPTH) {
+        api_tensor_wrong(reader, "an object");
+        api_tree_refuse(reader, reader->depth);
+    } else if (reader->mode == API_TO_DOCUMENT && reader->depth >= API_MAX_DEPTH) {
         api_bound(reader, API_TOO_DEEP, "nested deeper than %d levels", API_MAX_DEPTH);
-        api_shadow_begin(reader, reader->depth);
+        api_tree_refuse(reader, reader->depth);
     }
     if (!push_level(reader, true)) return;
     reader->next = API_AT_KEY_OR_END;
@@ -151,25 +129,21 @@ static void open_object(api_reader *reader) {
         reader->sub_members = 0;
         reader->own_known = false;
     }
-    if (++reader->key_count > API_MAX_KEYS) {
-        api_bound(reader, API_OUT_OF_RANGE, "more than %d objects and members of objects", API_MAX_KEYS);
-        reader->full = true;
-    }
-    if (api_count_node(reader)) api_emit(reader, "{", 1);
+    if (api_count_key(reader)) api_tree_open(reader, true);
 }
 
 static void close_container(api_reader *reader, uint8_t bracket) {
     if (reader->brackets > 0) api_tensor_begin(reader); /* [] at the end of nothing but brackets */
     if (reader->exhausted) return;
     reader->depth--;
-    value_ended(reader);
+    reader->next = API_AFTER_VALUE;
     if (reader->mode == API_TO_TENSOR) {
         api_tensor_close(reader);
         return;
     }
-    api_emit(reader, &bracket, 1);
-    if (reader->mode == API_TO_SHADOW && reader->depth == reader->shadow_base)
-        reader->mode = reader->tensor ? API_TO_TENSOR : API_TO_SKELETON;
+    if (reader->mode == API_TO_DOCUMENT || bracket == '}') api_tree_close(reader);
+    if (reader->mode == API_TO_NOTHING && reader->depth == reader->refused_base)
+        reader->mode = reader->tensor ? API_TO_TENSOR : API_TO_DOCUMENT;
 }
 
 /* ---- one byte of structure -------------------------------------------------------------------------------------- */
@@ -194,7 +168,7 @@ static void at_value(api_reader *reader, const uint8_t *p, const uint8_t *end) {
         else if (reader->brackets > 0)
             api_tensor_begin(reader);
     } else if (api_reader_byte(reader, p) == 0 && (c == 0xEF || c == 0xFE || c == 0xFF)) {
-        api_reader_fail(reader, 0, "expected a value, found the byte 0x%02X, as of a byte order mark: leave it out", c);
+        api_reader_fail(reader, 0, 1, "expected a value, found the byte 0x%02X: remove the byte order mark", c);
     } else {
         api_reader_expected(reader, p, end, reader->next == API_AT_VALUE_OR_END ? "a value or ']'" : "a value");
     }
@@ -206,7 +180,6 @@ static void after_value(api_reader *reader, const uint8_t *p, const uint8_t *end
         api_reader_expected(reader, p, end, "the end of the body");
     } else if (*p == ',') {
         reader->next = object ? API_AT_KEY : API_AT_VALUE;
-        api_emit(reader, ",", 1);
     } else if (*p == (object ? '}' : ']')) {
         close_container(reader, *p);
     } else {
@@ -229,12 +202,10 @@ static void at_structure(api_reader *reader, const uint8_t *p, const uint8_t *en
                                 reader->next == API_AT_KEY ? "a key in quotes" : "a key in quotes or '}'");
         break;
     case API_AT_COLON:
-        if (*p == ':') {
+        if (*p == ':')
             reader->next = API_AT_VALUE;
-            api_emit(reader, ":", 1);
-        } else {
+        else
             api_reader_expected(reader, p, end, "':'");
-        }
         break;
     default: after_value(reader, p, end); break;
     }
@@ -250,22 +221,22 @@ api_reader *api_reader_new(api_memory *memory, uint64_t expected_bytes) {
     reader->expected = expected_bytes;
     reader->line = 1;
     reader->next = API_AT_VALUE;
+    reader->cleanup = (api_cleanup){.run = api_tree_drop, .argument = reader};
+    api_at_end(memory, &reader->cleanup);
     return reader;
 }
 
-/* A row of numbers that can be read the quick way may begin at p. */
+/* A row that can be read the quick way may begin. */
 static bool is_row(const api_reader *reader) {
     return reader->mode == API_TO_TENSOR && (reader->next == API_AT_VALUE || reader->next == API_AT_VALUE_OR_END) &&
-           reader->tensor->type == API_ELEMENT_NUMBER && reader->level == reader->tensor->rank &&
+           reader->tensor->type != API_ELEMENT_NONE && reader->level == reader->tensor->rank &&
            reader->tensor->fault.code == API_NO_ERROR;
 }
 
 /* Reads a byte of structure or blank at p. Returns where to go on. */
 static const uint8_t *read_structure(api_reader *reader, const uint8_t *p, const uint8_t *end) {
     if (*p == '\n') {
-        reader->line++;
-        reader->line_start = api_reader_byte(reader, p) + 1;
-        reader->continuations = 0;
+        api_reader_new_line(reader, p);
         return p + 1;
     }
     if (*p == ' ' || *p == '\t' || *p == '\r') return p + 1;
@@ -294,43 +265,40 @@ bool api_reader_push(api_reader *reader, const void *bytes, size_t length) {
     return !reader->failed && !reader->exhausted;
 }
 
+/* What the body may not end before; NULL: it is complete. */
+static const char *missing(const api_reader *reader) {
+    switch (reader->next) {
+    case API_AT_VALUE: return "a value";
+    case API_AT_VALUE_OR_END: return "a value or ']'";
+    case API_AT_KEY: return "a key in quotes";
+    case API_AT_KEY_OR_END: return "a key in quotes or '}'";
+    case API_AT_COLON: return "':'";
+    case API_IN_STRING: return "the rest of a string";
+    case API_IN_WORD: return "the rest of a word";
+    case API_IN_NUMBER: return "the rest of a number";
+    default: return reader->depth == 0 ? NULL : api_reader_in_object(reader) ? "',' or '}'" : "',' or ']'";
+    }
+}
+
 static void check_end(api_reader *reader) {
     const uint8_t *end = reader->chunk = (const uint8_t *)"";
     if (reader->next == API_IN_NUMBER) api_number_end(reader);
-    if (reader->next == API_AFTER_VALUE && reader->depth == 0) return;
-    if (reader->offset == 0) {
-        api_reader_fail(reader, 0, "the body is empty, expected a JSON value");
-        return;
-    }
-    switch (reader->next) {
-    case API_AT_VALUE: api_reader_expected(reader, end, end, "a value"); break;
-    case API_AT_VALUE_OR_END: api_reader_expected(reader, end, end, "a value or ']'"); break;
-    case API_AT_KEY: api_reader_expected(reader, end, end, "a key in quotes"); break;
-    case API_AT_KEY_OR_END: api_reader_expected(reader, end, end, "a key in quotes or '}'"); break;
-    case API_AT_COLON: api_reader_expected(reader, end, end, "':'"); break;
-    case API_IN_STRING: api_reader_expected(reader, end, end, "the rest of a string"); break;
-    case API_IN_WORD: api_reader_expected(reader, end, end, "the rest of a word"); break;
-    case API_IN_NUMBER: api_reader_expected(reader, end, end, "the rest of a number"); break;
-    case API_AFTER_VALUE:
-        api_reader_expected(reader, end, end, api_reader_in_object(reader) ? "',' or '}'" : "',' or ']'");
-        break;
-    }
+    const char *const expected = missing(reader);
+    if (reader->offset == 0)
+        api_reader_fail(reader, 0, 1, "the body is empty, expected a JSON value");
+    else if (expected)
+        api_reader_expected(reader, end, end, expected);
 }
 
 json_t *api_reader_finish(api_reader *reader, api_error *error) {
     if (!reader->failed && !reader->exhausted) check_end(reader);
-    json_t *skeleton = NULL;
-    if (!reader->failed && !reader->exhausted) skeleton = api_skeleton_parse(reader, &reader->error);
+    json_t *const root = reader->failed || reader->exhausted ? NULL : json_incref(reader->root);
+    api_tree_drop(reader);
     if (reader->exhausted)
-        api_error_set(error, reader->memory->over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                      reader->memory->over_budget ? "the requests in flight hold all memory that they may"
-                                                  : "an allocation failed while the body was read");
-    else if (reader->error.code)
+        api_no_memory(reader->memory, error);
+    else if (reader->failed)
         *error = reader->error;
-    else {
-        if (reader->bound.code) *error = reader->bound;
-        return skeleton;
-    }
-    json_decref(skeleton);
-    return NULL;
+    else if (reader->bound.code)
+        *error = reader->bound;
+    return root;
 }

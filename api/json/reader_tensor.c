@@ -5,42 +5,6 @@
 
 #include "reader_internal.h"
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
-
-static size_t element_size(api_storage storage) {
-    switch (storage) {
-    case API_STORE_FLOAT: return sizeof(float);
-    case API_STORE_DOUBLE:
-    case API_STORE_DECIMAL: return sizeof(double);
-    default: return 1;
-    }
-}
-
-/* Makes room for `bytes`. NULL: out of memory, said. */
-void *api_value_reserve(api_reader *reader, api_value *value, size_t bytes) {
-    struct api_value_state *state = value->state;
-    if (value->data && bytes <= state->capacity) return value->data;
-    const size_t room = api_grown_size(state->capacity, bytes);
-    void *data = api_resize(reader->memory, state->borrowed ? NULL : value->data, room);
-    if (!data) {
-        api_reader_exhaust(reader);
-        return NULL;
-    }
-    if (state->borrowed && value->data) memcpy(data, value->data, state->capacity);
-    state->borrowed = false;
-    value->data = data;
-    state->capacity = room;
-    return data;
-}
-
-void api_value_shrink(api_reader *reader, api_value *value, size_t bytes) {
-    if (value->state->borrowed || value->state->capacity - bytes < 4096) return;
-    void *data = api_resize(reader->memory, value->data, bytes);
-    if (!data) return; /* a smaller piece cannot be had: the larger one does */
-    value->data = data;
-    value->state->capacity = bytes;
-}
-
 /* ---- faults ----------------------------------------------------------------------------------------------------- */
 
 /* The fault's pointer is that of the open array of level `depth`, or with `element` of its newest element. */
@@ -90,7 +54,7 @@ static bool admit(api_reader *reader, bool array) {
 void api_tensor_begin(api_reader *reader) {
     const size_t brackets = reader->brackets, rank = brackets < API_MAX_RANK ? brackets : API_MAX_RANK;
     reader->brackets = 0;
-    api_value *value = api_reader_lift(reader, API_ELEMENT_NONE, rank);
+    api_value *value = api_reader_new_value(reader, API_ELEMENT_NONE, rank);
     if (!value) return;
     reader->tensor = value;
     reader->tensor_base = reader->depth - brackets;
@@ -115,9 +79,8 @@ void api_tensor_open(api_reader *reader) {
 static void end_tensor(api_reader *reader) {
     api_value *value = reader->tensor;
     reader->tensor = NULL;
-    reader->mode = API_TO_SKELETON;
-    if (value->data && !value->fault.code)
-        api_value_shrink(reader, value, value->count * element_size(value->state->storage));
+    reader->mode = API_TO_DOCUMENT;
+    if (value->data && !value->fault.code) api_value_shrink(value, value->count * api_dtype_size(value->stored));
 }
 
 void api_tensor_close(api_reader *reader) {
@@ -139,14 +102,21 @@ void api_tensor_close(api_reader *reader) {
 
 /* ---- leaves ----------------------------------------------------------------------------------------------------- */
 
-/* Numbers of rows under the top object are rounded at once where the type is known. A single row stays as it was
- * written, since it may be a list of integers; so does what has a dtype of its own, unless both are the same. */
-static api_storage choose_storage(const api_reader *reader) {
+/* Numbers of rows under the top object are rounded to float at once if that is known to be the type. A single row
+ * stays as it was written, since it may be a list of integers; so does what has another dtype of its own. */
+static api_dtype number_storage(const api_reader *reader) {
     const bool nested = reader->tensor_base == 1 && reader->level > 1;
-    const bool same = reader->tensor_base == 2 && reader->key == API_KEY_DATA && reader->own_known &&
-                      reader->own == (reader->compute == ATTN_F64 ? API_F64 : API_F32);
-    if (!reader->compute_known || !(nested || same)) return API_STORE_DECIMAL;
-    return reader->compute == ATTN_F64 ? API_STORE_DOUBLE : API_STORE_FLOAT;
+    const bool own =
+        reader->tensor_base == 2 && reader->key == API_KEY_DATA && reader->own_known && reader->own == API_F32;
+    const bool is_float = reader->compute_known && reader->compute == ATTN_F32 && (nested || own);
+    return is_float ? API_F32 : API_F64;
+}
+
+/* Room for another element. false: out of memory, noted. */
+static bool make_room(api_reader *reader) {
+    api_value *value = reader->tensor;
+    if (!api_value_reserve(value, (value->count + 1) * api_dtype_size(value->stored))) reader->exhausted = true;
+    return !reader->exhausted;
 }
 
 /* Admits a number or a boolean. false: it is not to be stored. */
@@ -155,7 +125,7 @@ static bool admit_leaf(api_reader *reader, api_element_type type) {
     if (!admit(reader, false)) return false;
     if (value->type == API_ELEMENT_NONE) {
         value->type = type;
-        value->state->storage = type == API_ELEMENT_BOOLEAN ? API_STORE_BOOLEAN : choose_storage(reader);
+        value->stored = type == API_ELEMENT_BOOLEAN ? API_BOOL : number_storage(reader);
         reader->rank_known = true;
         value->rank = reader->level;
     } else if (value->type != type) {
@@ -165,14 +135,12 @@ static bool admit_leaf(api_reader *reader, api_element_type type) {
                                                  : "expected a boolean as before, got a number");
         return false;
     }
-    const size_t size = element_size(value->state->storage);
-    return api_value_reserve(reader, value, (value->count + 1) * size) != NULL;
+    return make_room(reader);
 }
 
-void api_tensor_wrong(api_reader *reader, api_leaf leaf) {
-    static const char *const names[] = {"a string", "null", "an object"};
+void api_tensor_wrong(api_reader *reader, const char *leaf) {
     tensor_fault(reader, API_WRONG_TYPE, reader->level - 1, true, "expected %s, got %s",
-                 reader->tensor->type == API_ELEMENT_BOOLEAN ? "a boolean" : "a number", names[leaf]);
+                 reader->tensor->type == API_ELEMENT_BOOLEAN ? "a boolean" : "a number", leaf);
 }
 
 void api_tensor_boolean(api_reader *reader, bool value) {
@@ -181,58 +149,50 @@ void api_tensor_boolean(api_reader *reader, bool value) {
 }
 
 static bool add_residual(api_reader *reader, int sign) {
-    const api_value *value = reader->tensor;
-    struct api_value_state *state = value->state;
-    if (!api_reader_grow(reader, &state->residuals, &state->residual_capacity, state->residual_count + 1,
-                         sizeof *state->residuals))
+    api_value *value = reader->tensor;
+    if (!api_reader_grow(reader, &value->residuals, &value->residual_capacity, value->residual_count + 1,
+                         sizeof *value->residuals))
         return false;
-    state->residuals[state->residual_count++] = (uint64_t)value->count * 2 + (sign > 0);
+    value->residuals[value->residual_count++] = (uint64_t)value->count * 2 + (sign > 0);
     return true;
 }
 
-static void too_large(api_reader *reader, bool float32) {
-    reader->counts[reader->level - 1]--;
-    tensor_fault(reader, API_OUT_OF_RANGE, reader->level - 1, true, "expected a number within %s, got a larger one",
-                 float32 ? "float32 (\"dtype\": \"float64\" holds more)" : "float64");
-}
-
 /* Notes a float that became 0 or 1 only by rounding: an inexact one is no mask. */
-static void note_inexact(struct api_value_state *state, size_t index, api_decimal decimal, float x) {
-    if (state->inexact == SIZE_MAX && (decimal.value != (double)x || decimal.residual != 0)) state->inexact = index;
+static void note_inexact(api_value *value, size_t index, api_decimal decimal, float x) {
+    if (value->inexact == SIZE_MAX && (decimal.value != (double)x || decimal.residual != 0)) value->inexact = index;
 }
 
-/* Appends the number of reader->digits, room for which there is. */
-static void append(api_reader *reader) {
+/* Appends a number, of which x is the nearest float, room for which there is. false: a fault, or out of memory. */
+static bool append(api_reader *reader, api_decimal decimal, float x) {
     api_value *value = reader->tensor;
-    struct api_value_state *state = value->state;
-    const api_decimal decimal = api_digits_to_double(&reader->digits, false);
-    if (state->storage == API_STORE_FLOAT) {
-        const float x = api_digits_to_float(&reader->digits);
-        if (isinf(x)) {
-            too_large(reader, true);
-            return;
-        }
-        if (x == 0 || x == 1) note_inexact(state, value->count, decimal, x);
+    const bool is_float = value->stored == API_F32;
+    if (is_float ? isinf(x) : isinf(decimal.value)) {
+        reader->counts[reader->level - 1]--;
+        tensor_fault(reader, API_OUT_OF_RANGE, reader->level - 1, true, "expected a number within %s",
+                     is_float ? "float32, got a larger one; try \"dtype\": \"float64\"" : "float64, got a larger one");
+        return false;
+    }
+    if (is_float) {
+        if (x == 0 || x == 1) note_inexact(value, value->count, decimal, x);
         ((float *)value->data)[value->count++] = x;
-        return;
+        return true;
     }
-    if (isinf(decimal.value)) {
-        too_large(reader, false);
-        return;
-    }
-    if (decimal.residual != 0 && !add_residual(reader, decimal.residual)) return;
+    if (decimal.residual != 0 && !add_residual(reader, decimal.residual)) return false;
     ((double *)value->data)[value->count++] = decimal.value;
+    return true;
 }
 
 void api_tensor_decimal(api_reader *reader) {
-    if (admit_leaf(reader, API_ELEMENT_NUMBER)) append(reader);
+    if (!admit_leaf(reader, API_ELEMENT_NUMBER)) return;
+    append(reader, api_digits_to_double(&reader->digits, false),
+           reader->tensor->stored == API_F32 ? api_digits_to_float(&reader->digits) : 0);
 }
 
 void api_tensor_special(api_reader *reader, double x) {
     if (!admit_leaf(reader, API_ELEMENT_NUMBER)) return;
     api_value *value = reader->tensor;
-    value->state->special = true;
-    if (value->state->storage == API_STORE_FLOAT)
+    value->special = true;
+    if (value->stored == API_F32)
         ((float *)value->data)[value->count++] = (float)x;
     else
         ((double *)value->data)[value->count++] = x;
@@ -242,9 +202,7 @@ void api_tensor_special(api_reader *reader, double x) {
 static inline const uint8_t *skip_blanks(api_reader *reader, const uint8_t *p, const uint8_t *end) {
     for (; p < end && *p <= ' '; p++) {
         if (*p == '\n') {
-            reader->line++;
-            reader->line_start = api_reader_byte(reader, p) + 1;
-            reader->continuations = 0;
+            api_reader_new_line(reader, p);
         } else if (*p != ' ' && *p != '\r' && *p != '\t') {
             break;
         }
@@ -258,7 +216,7 @@ static inline bool store_float(api_value *value, size_t index, api_short number)
     uint64_t bits;
     if (!api_round_quickly(number, API_BINARY32, &bits)) return false;
     const float x = api_float_of_bits(bits, number.negative);
-    if (bits == one && number.q != 0) note_inexact(value->state, index, api_short_to_decimal(number), x);
+    if (bits == one && number.q != 0) note_inexact(value, index, api_short_to_decimal(number), x);
     ((float *)value->data)[index] = x;
     return true;
 }
@@ -270,48 +228,59 @@ static inline bool store_double(api_value *value, size_t index, api_short number
     return true;
 }
 
-/* The same for any number, and with it the counts of the value. false: a fault, or out of memory. */
-static bool append_short(api_reader *reader, api_short number) {
-    api_value *value = reader->tensor;
-    struct api_value_state *state = value->state;
-    const api_decimal decimal = api_short_to_decimal(number);
-    if (state->storage == API_STORE_FLOAT) {
-        const float x = api_short_to_float(number);
-        if (isinf(x)) return too_large(reader, true), false;
-        if (x == 0 || x == 1) note_inexact(state, value->count, decimal, x);
-        ((float *)value->data)[value->count++] = x;
-        return true;
+/* Numbers of one digit, as masks and token numbers have them. Leaves the last one of the row. */
+static inline const uint8_t *read_single_digits(const uint8_t *p, const uint8_t *end, const api_value *value,
+                                                size_t *count, size_t limit) {
+    for (; end - p >= API_SCAN_ROOM && *count < limit && *p - (unsigned)'0' <= 9 && p[1] == ','; ++*count) {
+        const int digit = *p - '0';
+        if (value->stored == API_F32)
+            ((float *)value->data)[*count] = (float)digit;
+        else
+            ((double *)value->data)[*count] = digit;
+        p += p[2] == ' ' ? 3 : 2;
     }
-    if (isinf(decimal.value)) return too_large(reader, false), false;
-    if (decimal.residual != 0 && !add_residual(reader, decimal.residual)) return false;
-    ((double *)value->data)[value->count++] = decimal.value;
-    return true;
+    return p;
+}
+
+/* true or false at p, as element `index`. Without a branch on which it is. Returns its end, p if it is neither. */
+static inline const uint8_t *read_boolean(const uint8_t *p, api_value *value, size_t index) {
+    const uint64_t word = api_load_eight(p), is_true = (uint32_t)word == 0x65757274; /* "true" */
+    const uint64_t is_false = (word & 0xFFFFFFFFFF) == 0x65736C6166;                 /* "false" */
+    ((uint8_t *)value->data)[index] = (uint8_t)is_true;
+    return p + 4 * is_true + 5 * is_false;
 }
 
 /* api_tensor_row for a storage that the compiler knows. The count runs ahead of the value's own and the row's, which
  * are set before anything else looks at them. */
 __attribute__((always_inline)) static inline const uint8_t *read_row(api_reader *reader, const uint8_t *p,
-                                                                     const uint8_t *end, bool is_float) {
+                                                                     const uint8_t *end, api_dtype stored) {
     api_value *const value = reader->tensor;
     size_t *const row = &reader->counts[reader->level - 1];
-    size_t count = value->count, limit = value->state->capacity / (is_float ? sizeof(float) : sizeof(double));
+    size_t count = value->count, limit = value->capacity / api_dtype_size(stored);
     if (reader->known[reader->level - 1] && value->shape[reader->level - 1] - *row < limit - count)
         limit = count + value->shape[reader->level - 1] - *row;
+    if (stored != API_BOOL) {
+        const uint8_t *const begin = p;
+        p = read_single_digits(p, end, value, &count, limit);
+        if (p > begin) reader->next = API_AT_VALUE;
+    }
     for (;;) {
         api_short number;
         if (*p == ' ') p++;
         if (p < end && *p <= ' ') p = skip_blanks(reader, p, end);
         if (end - p < API_SCAN_ROOM || count == limit) break;
-        const uint8_t *const after = api_scan(p, &number);
-        if (!after) break;
+        const uint8_t *const after = stored == API_BOOL ? read_boolean(p, value, count) : api_scan(p, &number);
+        if (!after || after == p) break;
         p = after;
         reader->next = API_AFTER_VALUE;
-        if (is_float ? store_float(value, count, number) : store_double(value, count, number)) {
+        if (stored == API_BOOL ||
+            (stored == API_F32 ? store_float(value, count, number) : store_double(value, count, number))) {
             count++;
         } else {
             *row += count - value->count + 1;
             value->count = count;
-            if (!append_short(reader, number)) return p;
+            if (!append(reader, api_short_to_decimal(number), stored == API_F32 ? api_short_to_float(number) : 0))
+                return p;
             count++;
         }
         if (*p != ',') {
@@ -327,16 +296,10 @@ __attribute__((always_inline)) static inline const uint8_t *read_row(api_reader 
 }
 
 const uint8_t *api_tensor_row(api_reader *reader, const uint8_t *p, const uint8_t *end) {
-    api_value *const value = reader->tensor;
-    if (!api_value_reserve(reader, value, (value->count + 1) * element_size(value->state->storage))) return p;
-    return value->state->storage == API_STORE_FLOAT ? read_row(reader, p, end, true) : read_row(reader, p, end, false);
-}
-
-/* ---- numbers outside of arrays ---------------------------------------------------------------------------------- */
-
-void api_bare_number(api_reader *reader, api_decimal decimal) {
-    api_value *value = api_reader_lift(reader, API_ELEMENT_NUMBER, 0);
-    if (!value) return;
-    value->count = 1;
-    value->state->bare = decimal;
+    if (!make_room(reader)) return p;
+    switch (reader->tensor->stored) {
+    case API_F32: return read_row(reader, p, end, API_F32);
+    case API_F64: return read_row(reader, p, end, API_F64);
+    default: return read_row(reader, p, end, API_BOOL);
+    }
 }

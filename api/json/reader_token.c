@@ -1,4 +1,6 @@
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "reader_internal.h"
@@ -7,108 +9,95 @@
 
 void api_string_start(api_reader *reader, const uint8_t *p, bool key) {
     reader->next = API_IN_STRING;
-    reader->decoded_length = 0;
+    reader->string_length = 0;
     reader->string_byte = api_reader_byte(reader, p);
-    reader->string_line = reader->line;
     reader->string_column = api_reader_column(reader, reader->string_byte);
     if (key) {
         reader->use = API_STRING_KEY;
-        api_key_begin(reader);
-    } else if (reader->mode == API_TO_TENSOR) {
-        reader->use = API_STRING_DROPPED;
-        api_tensor_wrong(reader, API_LEAF_STRING);
-    } else if (reader->mode == API_TO_SHADOW) {
-        reader->use = API_STRING_DROPPED;
-        if (api_count_node(reader)) api_emit(reader, "0", 1);
-    } else if (api_reader_in_object(reader) && reader->key == API_KEY_BASE64) {
+        if (reader->depth == 1) reader->has_top_key = false;
+        api_count_key(reader);
+    } else if (reader->mode == API_TO_DOCUMENT && api_reader_in_object(reader) && reader->key == API_KEY_BASE64) {
         reader->use = API_STRING_BASE64;
-        api_base64_start(reader);
+        reader->base64 = (api_base64){.value = api_reader_new_value(reader, API_ELEMENT_BYTES, 0)};
     } else {
-        reader->use = API_STRING_TEXT;
-        reader->string_begin = reader->skeleton.length;
-        if (api_count_node(reader)) api_emit(reader, "\"", 1);
+        reader->use = reader->mode == API_TO_DOCUMENT ? API_STRING_TEXT : API_STRING_DROPPED;
+        if (reader->mode == API_TO_TENSOR) api_tensor_wrong(reader, "a string");
     }
 }
 
-static bool decoded_is(const api_reader *reader, const char *text) {
-    return reader->decoded_length == strlen(text) && memcmp(reader->decoded, text, reader->decoded_length) == 0;
-}
+/* Strings and keys of any use end in a zero byte, and have no other. */
+static bool string_is(const api_reader *reader, const char *text) { return strcmp(reader->string, text) == 0; }
 
 static void end_key(api_reader *reader) {
-    api_key_end(reader);
+    api_tree_key(reader);
     reader->next = API_AT_COLON;
     reader->key = API_KEY_OTHER;
     if (reader->depth == 1) {
-        const size_t length = reader->decoded_length < 255 ? reader->decoded_length : 255;
-        memcpy(reader->top_key, reader->decoded, length);
-        reader->top_key[length] = '\0';
+        snprintf(reader->top_key, sizeof reader->top_key, "%s", reader->string);
         reader->has_top_key = true;
         reader->members++;
         reader->sub_members = 0;
-        if (decoded_is(reader, "dtype")) reader->key = API_KEY_COMPUTE;
+        if (string_is(reader, "dtype")) reader->key = API_KEY_COMPUTE;
         return;
     }
     if (reader->depth == 2) reader->sub_members++;
-    if (decoded_is(reader, "base64"))
+    if (string_is(reader, "base64"))
         reader->key = API_KEY_BASE64;
-    else if (reader->depth == 2 && decoded_is(reader, "dtype"))
+    else if (reader->depth == 2 && string_is(reader, "dtype"))
         reader->key = API_KEY_DTYPE;
-    else if (reader->depth == 2 && decoded_is(reader, "data"))
+    else if (reader->depth == 2 && string_is(reader, "data"))
         reader->key = API_KEY_DATA;
 }
 
 static void end_text(api_reader *reader) {
-    api_emit(reader, "\"", 1);
-    if (!api_reader_in_object(reader) || reader->decoded_length >= sizeof reader->decoded) return;
-    if (reader->key == API_KEY_COMPUTE && (decoded_is(reader, "float32") || decoded_is(reader, "float64"))) {
+    api_tree_string(reader);
+    if (!api_reader_in_object(reader)) return;
+    if (reader->key == API_KEY_COMPUTE && (string_is(reader, "float32") || string_is(reader, "float64"))) {
         reader->compute_known = true;
-        reader->compute = decoded_is(reader, "float64") ? ATTN_F64 : ATTN_F32;
+        reader->compute = string_is(reader, "float64") ? ATTN_F64 : ATTN_F32;
     } else if (reader->key == API_KEY_DTYPE) {
-        reader->decoded[reader->decoded_length] = '\0';
         reader->own_known = true;
-        reader->own = api_dtype_of_name(reader->decoded);
+        reader->own = api_dtype_of_name(reader->string);
     }
 }
 
-static void end_string(api_reader *reader) {
+/* A key or text that is too long; its length counts escapes as they stand. */
+static bool is_too_long(api_reader *reader, const uint8_t *p) {
+    if (api_reader_byte(reader, p) - reader->string_byte - 1 <= API_MAX_STRING) return false;
+    api_bound(reader, API_OUT_OF_RANGE, "a string of more than %zu bytes", API_MAX_STRING);
+    return true;
+}
+
+static void end_string(api_reader *reader, const uint8_t *p) {
     reader->next = API_AFTER_VALUE;
-    switch (reader->use) {
-    case API_STRING_KEY: end_key(reader); break;
-    case API_STRING_TEXT: end_text(reader); break;
-    case API_STRING_BASE64: api_base64_end(reader); break;
-    case API_STRING_DROPPED: break;
-    }
-}
-
-/* Text as it stands, for jansson. */
-static void keep_raw(api_reader *reader, const uint8_t *text, size_t length) {
-    if (reader->use != API_STRING_KEY && reader->use != API_STRING_TEXT) return;
-    const api_text *out = reader->mode == API_TO_SHADOW ? &reader->shadow : &reader->skeleton;
-    const size_t kept = out->length - reader->string_begin - 1; /* less the quote */
-    if (!reader->full && kept + length > API_MAX_STRING) {
-        api_bound(reader, API_OUT_OF_RANGE, "a string of more than %zu bytes", API_MAX_STRING);
-        if (reader->use == API_STRING_KEY) { /* keys that are cut would look like duplicates */
-            reader->full = true;
-            return;
-        }
-        reader->skeleton.length = reader->string_begin;
-        reader->use = API_STRING_DROPPED;
-        api_emit(reader, API_REFUSED, sizeof API_REFUSED - 1);
+    if (reader->use == API_STRING_DROPPED) return;
+    if (reader->use == API_STRING_BASE64) {
+        api_base64_end(&reader->base64);
         return;
     }
-    api_emit(reader, text, length);
+    const bool too_long = is_too_long(reader, p);
+    if (!api_reader_grow(reader, &reader->string, &reader->string_capacity, reader->string_length + 1, 1)) return;
+    reader->string[reader->string_length] = '\0';
+    if (too_long && reader->use == API_STRING_KEY) api_tree_give_up(reader); /* cut keys would look like duplicates */
+    if (reader->use == API_STRING_KEY)
+        end_key(reader);
+    else if (too_long)
+        api_tree_add_refused(reader);
+    else
+        end_text(reader);
 }
 
-/* Bytes that the string stands for. */
+/* Bytes that the string stands for; none past its bound, which is checked at its end. */
 static void keep_decoded(api_reader *reader, const uint8_t *bytes, size_t length) {
     if (reader->use == API_STRING_BASE64) {
-        api_base64_push(reader, bytes, length);
+        if (!api_base64_push(&reader->base64, bytes, length)) reader->exhausted = true;
         return;
     }
-    const size_t room = sizeof reader->decoded - reader->decoded_length;
-    const size_t kept = length < room ? length : room;
-    memcpy(reader->decoded + reader->decoded_length, bytes, kept);
-    reader->decoded_length += kept;
+    const size_t total = reader->string_length + length;
+    if (reader->use == API_STRING_DROPPED || total > API_MAX_STRING) return;
+    if (!api_reader_grow(reader, &reader->string, &reader->string_capacity, total, 1)) return;
+    memcpy(reader->string + reader->string_length, bytes, length);
+    reader->string_length = total;
 }
 
 static void keep_code(api_reader *reader, unsigned code) {
@@ -139,8 +128,18 @@ static int hexadecimal(uint8_t c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static void lone_surrogate(api_reader *reader, const uint8_t *p) {
-    api_reader_fail(reader, api_reader_byte(reader, p), "a surrogate (\\uD800 to \\uDFFF) stands alone in a string");
+__attribute__((format(printf, 3, 4))) static void fail(api_reader *reader, const uint8_t *p, const char *detail, ...) {
+    char text[100];
+    va_list arguments;
+    va_start(arguments, detail);
+    vsnprintf(text, sizeof text, detail, arguments);
+    va_end(arguments);
+    const uint64_t byte = api_reader_byte(reader, p);
+    api_reader_fail(reader, byte, api_reader_column(reader, byte), "%s", text);
+}
+
+static void unpaired_surrogate(api_reader *reader, const uint8_t *p) {
+    fail(reader, p, "unpaired surrogate (\\uD800 to \\uDFFF) in a string");
 }
 
 /* \uXXXX is complete. */
@@ -149,14 +148,14 @@ static void end_unicode(api_reader *reader, const uint8_t *p) {
     const bool high = code >= 0xD800 && code < 0xDC00, low = code >= 0xDC00 && code < 0xE000;
     reader->escape = 0;
     if (low != (reader->surrogate != 0)) {
-        lone_surrogate(reader, p);
+        unpaired_surrogate(reader, p);
     } else if (low) {
         keep_code(reader, 0x10000 + ((reader->surrogate - 0xD800) << 10) + (code - 0xDC00));
         reader->surrogate = 0;
     } else if (high) {
         reader->surrogate = code;
     } else if (code == 0) {
-        api_reader_fail(reader, api_reader_byte(reader, p), "\\u0000 is not taken in strings");
+        fail(reader, p, "\\u0000 is not allowed in strings");
     } else {
         keep_code(reader, code);
     }
@@ -182,7 +181,7 @@ static void read_escape(api_reader *reader, const uint8_t *p, const uint8_t *end
     }
     const char *const name = *p ? strchr(names, *p) : NULL;
     if (reader->surrogate)
-        lone_surrogate(reader, p);
+        unpaired_surrogate(reader, p);
     else if (!name)
         api_reader_expected(reader, p, end, "one of \" \\ / b f n r t u after a backslash");
     else
@@ -225,43 +224,35 @@ static const uint8_t *skip_plain(const uint8_t *p, const uint8_t *end) {
 /* A byte that is neither plain nor inside a character or an escape. */
 static void read_special(api_reader *reader, const uint8_t *p) {
     if (*p == '"')
-        end_string(reader);
+        end_string(reader, p);
     else if (*p == '\\')
         reader->escape = 1;
     else if (*p < 0x20)
-        api_reader_fail(reader, api_reader_byte(reader, p), "the control character 0x%02X in a string must be escaped",
-                        *p);
+        fail(reader, p, "the control character 0x%02X in a string must be escaped", *p);
     else if (!start_character(reader, *p))
-        api_reader_fail(reader, api_reader_byte(reader, p), "the byte 0x%02X in a string is not UTF-8", *p);
+        fail(reader, p, "the byte 0x%02X in a string is not UTF-8", *p);
 }
 
 const uint8_t *api_string_read(api_reader *reader, const uint8_t *p, const uint8_t *end) {
-    const uint8_t *raw = p; /* from here on nothing was kept for jansson yet */
-    while (p < end && !reader->failed) {
+    while (p < end && !reader->failed && !reader->exhausted && reader->next == API_IN_STRING) {
         const uint8_t c = *p;
         if (reader->escape) {
             read_escape(reader, p++, end);
         } else if (reader->surrogate && c != '\\') {
-            lone_surrogate(reader, p);
+            unpaired_surrogate(reader, p);
         } else if (reader->follow) {
-            if (!continue_character(reader, c))
-                api_reader_fail(reader, api_reader_byte(reader, p), "the byte 0x%02X in a string is not UTF-8", c);
+            if (!continue_character(reader, c)) fail(reader, p, "the byte 0x%02X in a string is not UTF-8", c);
             keep_decoded(reader, p++, 1);
         } else if (is_plain(c)) {
             const uint8_t *const begin = p;
             p = skip_plain(p, end);
             keep_decoded(reader, begin, (size_t)(p - begin));
-        } else if (c == '"') {
-            keep_raw(reader, raw, (size_t)(p - raw));
-            read_special(reader, p);
-            return p + 1;
         } else {
             read_special(reader, p);
             if (c >= 0x80) keep_decoded(reader, p, 1);
             p++;
         }
     }
-    keep_raw(reader, raw, (size_t)(p - raw));
     return p;
 }
 
@@ -273,14 +264,20 @@ void api_number_start(api_reader *reader) {
     api_digits_start(&reader->digits);
 }
 
+/* A number outside of arrays */
+static void add_number(api_reader *reader, api_decimal decimal) {
+    api_value *value = api_reader_new_value(reader, API_ELEMENT_NUMBER, 0);
+    if (!value) return;
+    value->count = 1;
+    value->bare = decimal;
+}
+
 static void end_number(api_reader *reader) {
     reader->next = API_AFTER_VALUE;
     if (reader->mode == API_TO_TENSOR)
         api_tensor_decimal(reader);
-    else if (reader->mode == API_TO_SKELETON)
-        api_bare_number(reader, api_digits_to_double(&reader->digits, true));
-    else if (api_count_node(reader))
-        api_emit(reader, "0", 1);
+    else if (reader->mode == API_TO_DOCUMENT)
+        add_number(reader, api_digits_to_double(&reader->digits, true));
 }
 
 static bool is_complete(api_number_part part) {
@@ -333,7 +330,7 @@ const uint8_t *api_number_read(api_reader *reader, const uint8_t *p, const uint8
         const unsigned digit = *p - (unsigned)'0';
         if (digit <= 9 ? add_digit(reader, digit) : add_sign(reader, *p)) continue;
         if (digit <= 9) {
-            api_reader_fail(reader, api_reader_byte(reader, p), "a number must not begin with a 0 before other digits");
+            fail(reader, p, "a number cannot have leading zeros");
         } else if (is_complete(reader->part)) {
             end_number(reader);
         } else if (*p == 'I' && reader->part == API_NUMBER_SIGN && reader->digits.negative) {
@@ -371,13 +368,14 @@ static void end_word(api_reader *reader) {
         if (number)
             api_tensor_special(reader, value);
         else if (first == 'n')
-            api_tensor_wrong(reader, API_LEAF_NULL);
+            api_tensor_wrong(reader, "null");
         else
             api_tensor_boolean(reader, first == 't');
-    } else if (number && reader->mode == API_TO_SKELETON) {
-        api_bare_number(reader, (api_decimal){value, 0});
-    } else if (api_count_node(reader)) {
-        api_emit(reader, number ? "0" : reader->word, number ? 1 : strlen(reader->word));
+    } else if (reader->mode == API_TO_DOCUMENT) {
+        if (number)
+            add_number(reader, (api_decimal){value, 0});
+        else
+            api_tree_add(reader, first == 'n' ? json_null() : json_boolean(first == 't'), 0);
     }
 }
 

@@ -15,14 +15,14 @@ typedef struct api_decimal {
     int residual;
 } api_decimal;
 
-/* Reads a number of the JSON grammar, `text` to `text + length`, checked by the caller. Any length. */
-api_decimal api_decimal_to_double(const char *text, size_t length, bool exact);
-/* The float nearest to the decimal: not by way of double. Infinity beyond range. */
-float api_decimal_to_float(const char *text, size_t length);
 /* The nearest float, F16 or BF16 value (as a float), given a double and its residual. */
 float api_decimal_round_f32(api_decimal decimal);
 float api_decimal_round_f16(api_decimal decimal);
 float api_decimal_round_bf16(api_decimal decimal);
+
+/* Reads the digits that text begins with, as of a header's length. Returns how many there are; *value is UINT64_MAX if
+ * the number does not fit. */
+size_t api_read_unsigned(const char *text, uint64_t *value);
 
 /* Writes the decimal with the fewest significant digits that reads back as the same value, the closest of those.
  * Any JSON form; value is finite; "0" for zero, "-0.0" for minus zero. No terminator. Returns the length, at most

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "decimal_internal.h"
+#include "half.h"
 
 /* ---- the exact way ---------------------------------------------------------------------------------------------- */
 
@@ -208,38 +209,17 @@ const uint8_t *api_scan_any(const uint8_t *text, api_short *number) {
     return (*p | 0x20) == 'e' ? api_scan_exponent(p, number) : p;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
+/* ---- integers --------------------------------------------------------------------------------------------------- */
 
-static void read_digits(api_digits *digits, const char *text, size_t length) {
-    api_digits_start(digits);
-    bool fraction = false;
-    size_t i = 0;
-    for (; i < length && text[i] != 'e' && text[i] != 'E'; i++) {
-        if (text[i] == '-')
-            digits->negative = true;
-        else if (text[i] == '.')
-            fraction = true;
-        else
-            api_digits_add(digits, (unsigned)(text[i] - '0'), fraction);
-    }
-    for (i++; i < length; i++) {
-        if (text[i] == '-')
-            digits->exponent_negative = true;
-        else if (text[i] != '+')
-            api_digits_add_exponent(digits, (unsigned)(text[i] - '0'));
-    }
-}
-
-api_decimal api_decimal_to_double(const char *text, size_t length, bool exact) {
-    api_digits digits;
-    read_digits(&digits, text, length);
-    return api_digits_to_double(&digits, exact);
-}
-
-float api_decimal_to_float(const char *text, size_t length) {
-    api_digits digits;
-    read_digits(&digits, text, length);
-    return api_digits_to_float(&digits);
+size_t api_read_unsigned(const char *text, uint64_t *value) {
+    size_t length = 0;
+    bool fits = true;
+    *value = 0;
+    for (; text[length] >= '0' && text[length] <= '9'; length++)
+        fits = fits && !__builtin_mul_overflow(*value, 10, value) &&
+               !__builtin_add_overflow(*value, (uint64_t)(text[length] - '0'), value);
+    if (!fits) *value = UINT64_MAX;
+    return length;
 }
 
 /* ---- the second rounding ---------------------------------------------------------------------------------------- */
@@ -253,16 +233,11 @@ static double nudged(api_decimal decimal) {
 
 float api_decimal_round_f32(api_decimal decimal) { return (float)nudged(decimal); }
 
-static float round_to(api_decimal decimal, api_binary format) {
+float api_decimal_round_f16(api_decimal decimal) {
     const double value = nudged(decimal);
-    if (value == 0 || !isfinite(value)) return (float)value;
-    int exponent;
-    frexp(value, &exponent); /* |value| in [2^(exponent-1), 2^exponent) */
-    if (exponent < 2 - format.emax) exponent = 2 - format.emax;
-    const int unit = exponent - format.precision;
-    const double rounded = ldexp(rint(ldexp(value, -unit)), unit);
-    return (float)(fabs(rounded) >= ldexp(1, format.emax + 1) ? copysign(INFINITY, value) : rounded);
+    return isnan(value) ? NAN : api_float_from_f16(api_f16_from_float(api_float_rounded_to_odd(value)));
 }
-
-float api_decimal_round_f16(api_decimal decimal) { return round_to(decimal, (api_binary){11, 15}); }
-float api_decimal_round_bf16(api_decimal decimal) { return round_to(decimal, (api_binary){8, 127}); }
+float api_decimal_round_bf16(api_decimal decimal) {
+    const double value = nudged(decimal);
+    return isnan(value) ? NAN : api_float_from_bf16(api_bf16_from_float(api_float_rounded_to_odd(value)));
+}

@@ -1,27 +1,9 @@
-/* oip_body.c: the body of an infer request: JSON, and after as many bytes of it as the header says, the tensors' bytes,
- * each into memory of its own. */
+/* The body of an infer request: JSON, and after as many bytes of it as the header says, the tensors' bytes, each into
+ * memory of its own. */
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "oip.h"
-
-void api_oip_fault(api_oip_state *state, const char *pointer, const char *detail, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
-    if (!state->fault.code) api_error_set(&state->fault, API_BAD_REQUEST, (api_place){0}, pointer, "%s", text);
-}
-
-static void no_memory(api_body *body) {
-    api_oip_state *state = body->state;
-    const bool full = body->memory->over_budget;
-    api_error_set(&state->fault, full ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL, "%s",
-                  full ? "the memory for requests in flight is full" : "an allocation failed");
-}
+#include "infer.h"
 
 /* ---- the header ------------------------------------------------------------------------------------------------- */
 
@@ -53,7 +35,7 @@ static bool open_body(api_body *body) {
     if (!state || !body->reader) return false;
     memset(state, 0, sizeof *state);
     body->state = state;
-    state->endpoint = body->endpoint;
+    state->schema = body->schema;
     read_header(state, body->inference_header);
     return true;
 }
@@ -75,10 +57,9 @@ static bool reserve(api_body *body, api_oip_input *input, uint64_t bytes) {
     uint64_t room = input->capacity < (64 << 10) ? 64 << 10 : 2 * (uint64_t)input->capacity;
     if (room < bytes) room = bytes;
     if (room > input->size || input->size <= body->expected) room = input->size;
-    body->memory->over_budget = false;
     uint8_t *grown = api_resize(body->memory, input->bytes, (size_t)room);
     if (!grown) {
-        no_memory(body);
+        api_oip_no_memory(body);
         return false;
     }
     input->bytes = grown;
@@ -153,4 +134,4 @@ static json_t *finish(api_body *body, api_error *error) {
     return (json_t *)state->root;
 }
 
-const api_body_format api_oip_body = {"oip", open_body, push, finish};
+const api_body_format api_oip_body = {"oip", NULL, NULL, open_body, push, finish};

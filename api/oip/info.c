@@ -1,44 +1,34 @@
-/* oip_info.c: what is asked of the server and its models besides computing: metadata, configuration, readiness, counts;
- * and what other servers of the protocol do and this one does not. */
-#include <stdio.h>
+#include "info.h"
+
 #include <string.h>
 
-#include "../base/text.h"
-#include "oip.h"
+#include "model.h"
 
-enum { MOST = 8192 }; /* bytes of an answer at most: tests/unit/test_oip.c sees that the longest fits */
+enum { MOST = 8192 }; /* bytes of an answer at most: tests/unit/test_oip.c checks that the longest fits */
 static const char platform[] = "attentiond";
 
-static void say(api_request *request, const api_short_text *text) {
-    request->response = (api_response){
-        .status = 200, .content_type = request->route->content_type, .body = text->start, .length = text->length};
-}
-
-static void say_constant(api_request *request, const char *text) {
-    request->response = (api_response){
-        .status = 200, .content_type = request->route->content_type, .body = text, .length = strlen(text)};
-}
-
-static void say_fault(api_request *request, const char *detail) {
-    api_error_set(&request->error, API_BAD_REQUEST, API_PLACE_LAST, NULL, "%s", detail);
-}
-
-/* Room for an answer; false: no memory, said. */
-static bool open_text(api_request *request, api_short_text *text) {
+bool api_oip_open_text(api_request *request, api_short_text *text) {
     char *room = api_small(&request->memory, MOST);
     if (room)
         api_text_init(text, room, MOST);
     else
-        api_error_set(&request->error, request->memory.over_budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST,
-                      NULL, "no memory for the answer");
+        api_refuse_for_memory(request);
     return room != NULL;
+}
+
+static void say(api_request *request, const api_short_text *text) { api_answer(request, text->start, text->length); }
+
+static void say_constant(api_request *request, const char *text) { api_answer(request, text, strlen(text)); }
+
+static void refuse(api_request *request, const char *detail) {
+    api_error_set(&request->error, API_BAD_REQUEST, API_PLACE_LAST, NULL, "%s", detail);
 }
 
 /* ---- the server ------------------------------------------------------------------------------------------------- */
 
-static void answer_server(api_request *request) {
+void api_oip_answer_server(api_request *request) {
     api_short_text text;
-    if (!open_text(request, &text)) return;
+    if (!api_oip_open_text(request, &text)) return;
     api_text_add(&text, "{\"name\":\"attentiond\",\"version\":");
     api_text_add_string(&text, api_version);
     api_text_add(&text,
@@ -46,18 +36,29 @@ static void answer_server(api_request *request) {
     say(request, &text);
 }
 
-static void answer_readiness(api_request *request, const char *ready) {
-    const api_host *host = &request->service->host;
-    const int state = host->readiness ? host->readiness(host->context) : API_READY;
-    if (state == API_READY)
-        say_constant(request, ready);
-    else if (state == API_STARTING)
-        api_error_set(&request->error, API_NOT_READY, API_PLACE_LAST, NULL, "the service is starting");
-    else
-        api_error_set(&request->error, API_SHUTTING_DOWN, API_PLACE_LAST, NULL, "the service is stopping");
-}
+void api_oip_answer_live(api_request *request) { say_constant(request, "{\"live\":true}\n"); }
+void api_oip_answer_ready(api_request *request) { api_answer_if_ready(request, "{\"ready\":true}\n"); }
 
 /* ---- models ----------------------------------------------------------------------------------------------------- */
+
+void api_oip_begin_model(api_request *request, const api_head *head) {
+    const char *name = head->path + strlen("/v2/models/"); /* the path matched */
+    request->operation = api_oip_model(name, strcspn(name, "/"));
+}
+
+static void begin_model(api_short_text *text, const api_operation *model) {
+    api_text_add(text, "{\"name\":");
+    api_text_add_string(text, model->schema.name);
+}
+
+void api_oip_answer_model_ready(api_request *request) {
+    api_short_text text;
+    if (!api_oip_open_text(request, &text)) return;
+    begin_model(&text, request->operation);
+    api_text_add(&text, ",\"ready\":true}\n");
+    text.start[text.length] = '\0';
+    api_answer_if_ready(request, text.start);
+}
 
 static void add_lengths(api_short_text *text, unsigned rank) {
     api_text_add(text, "[");
@@ -65,142 +66,100 @@ static void add_lengths(api_short_text *text, unsigned rank) {
     api_text_add(text, "]");
 }
 
-static void add_tensors(api_short_text *text, const api_oip_tensor *t, api_endpoint endpoint, bool config, bool input) {
+static void add_tensor(api_short_text *text, const char *name, const char *datatype, unsigned rank, bool config,
+                       bool first) {
+    api_text_add(text, first ? "{\"name\":" : ",{\"name\":");
+    api_text_add_string(text, name);
+    api_text_add(text, config ? ",\"data_type\":\"TYPE_" : ",\"datatype\":\"");
+    api_text_add(text, datatype);
+    api_text_add(text, config ? "\",\"dims\":" : "\",\"shape\":");
+    add_lengths(text, rank);
+}
+
+static void add_inputs(api_short_text *text, const api_schema *schema, bool config) {
+    const api_field_row *row;
     bool first = true;
-    for (; t->name; t++) {
-        if (!(t->endpoints & endpoint)) continue;
-        api_text_add(text, first ? "{\"name\":" : ",{\"name\":");
+    for (size_t i = 0; (row = api_field_at(schema, i)); i++) {
+        const api_dtype dtype = api_field_dtype(row);
+        if (dtype == API_DTYPE_NONE) continue;
+        add_tensor(text, row->name, api_dtypes[dtype].datatype, row->max_rank, config, first);
+        if (config) api_text_add(text, row->flags & API_REQUIRED ? ",\"optional\":false" : ",\"optional\":true");
+        api_text_add(text, "}");
         first = false;
-        api_text_add_string(text, t->name);
-        api_text_add(text, config ? ",\"data_type\":\"TYPE_" : ",\"datatype\":\"");
-        api_text_add(text, t->datatype);
-        api_text_add(text, config ? "\",\"dims\":" : "\",\"shape\":");
-        add_lengths(text, t->rank);
-        if (config && input) api_text_add(text, t->required & endpoint ? ",\"optional\":false" : ",\"optional\":true");
+    }
+}
+
+static void add_outputs(api_short_text *text, const api_schema *schema, bool config) {
+    const api_name_row *row;
+    for (size_t i = 0; (row = api_name_at(schema, i)); i++) {
+        add_tensor(text, row->name, "FP32", row->rank, config, i == 0);
         api_text_add(text, "}");
     }
 }
 
-static void answer_model(api_request *request) {
-    const api_endpoint endpoint = request->route->endpoint;
+void api_oip_answer_model(api_request *request) {
+    const api_schema *schema = &request->operation->schema;
     api_short_text text;
-    if (!open_text(request, &text)) return;
-    api_text_add(&text, "{\"name\":");
-    api_text_add_string(&text, api_oip_model_name(endpoint));
+    if (!api_oip_open_text(request, &text)) return;
+    begin_model(&text, request->operation);
     api_text_add(&text, ",\"versions\":[\"" API_OIP_VERSION "\"],\"platform\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"inputs\":[");
-    add_tensors(&text, api_oip_inputs, endpoint, false, true);
+    add_inputs(&text, schema, false);
     api_text_add(&text, "],\"outputs\":[");
-    add_tensors(&text, api_oip_outputs, endpoint, false, false);
+    add_outputs(&text, schema, false);
     api_text_add(&text, "]}\n");
     say(request, &text);
 }
 
 /* max_batch_size 0: the first axis is the model's own, clients take none away. */
-static void answer_config(api_request *request) {
-    const api_endpoint endpoint = request->route->endpoint;
+void api_oip_answer_config(api_request *request) {
+    const api_schema *schema = &request->operation->schema;
     api_short_text text;
-    if (!open_text(request, &text)) return;
-    api_text_add(&text, "{\"name\":");
-    api_text_add_string(&text, api_oip_model_name(endpoint));
+    if (!api_oip_open_text(request, &text)) return;
+    begin_model(&text, request->operation);
     api_text_add(&text, ",\"platform\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"backend\":");
     api_text_add_string(&text, platform);
     api_text_add(&text, ",\"version_policy\":{\"latest\":{\"num_versions\":1}},\"max_batch_size\":0,\"input\":[");
-    add_tensors(&text, api_oip_inputs, endpoint, true, true);
+    add_inputs(&text, schema, true);
     api_text_add(&text, "],\"output\":[");
-    add_tensors(&text, api_oip_outputs, endpoint, true, false);
+    add_outputs(&text, schema, true);
     api_text_add(&text, "]}\n");
     say(request, &text);
 }
 
-static void answer_index(api_request *request) {
-    say_constant(request, "[{\"name\":\"attention\",\"version\":\"" API_OIP_VERSION
-                          "\",\"state\":\"READY\",\"reason\":\"\"},{\"name\":\"mha\",\"version\":\"" API_OIP_VERSION
-                          "\",\"state\":\"READY\",\"reason\":\"\"}]\n");
-}
-
-/* ---- counts ----------------------------------------------------------------------------------------------------- */
-
-static void add_tally(api_short_text *text, const char *name, const api_tally *tally, bool first) {
-    if (!first) api_text_add(text, ",");
-    api_text_add_string(text, name);
-    api_text_add(text, ":{\"count\":");
-    api_text_add_unsigned(text, tally ? atomic_load_explicit(&tally->count, memory_order_relaxed) : 0);
-    api_text_add(text, ",\"ns\":");
-    api_text_add_unsigned(text, tally ? atomic_load_explicit(&tally->ns, memory_order_relaxed) : 0);
-    api_text_add(text, "}");
-}
-
-static void add_statistics(api_short_text *text, api_service *service, api_endpoint endpoint) {
-    const api_statistics *s = &service->statistics[endpoint == API_MHA];
-    api_text_add(text, "{\"name\":");
-    api_text_add_string(text, api_oip_model_name(endpoint));
-    api_text_add(text, ",\"version\":\"" API_OIP_VERSION "\",\"last_inference\":");
-    api_text_add_unsigned(text, atomic_load_explicit(&s->last_inference, memory_order_relaxed));
-    api_text_add(text, ",\"inference_count\":");
-    api_text_add_unsigned(text, atomic_load_explicit(&s->success.count, memory_order_relaxed));
-    api_text_add(text, ",\"execution_count\":");
-    api_text_add_unsigned(text, atomic_load_explicit(&s->success.count, memory_order_relaxed));
-    api_text_add(text, ",\"inference_stats\":{");
-    add_tally(text, "success", &s->success, true);
-    add_tally(text, "fail", &s->fail, false);
-    add_tally(text, "queue", &s->queue, false);
-    add_tally(text, "compute_input", &s->compute_input, false);
-    add_tally(text, "compute_infer", &s->compute_infer, false);
-    add_tally(text, "compute_output", &s->compute_output, false);
-    add_tally(text, "cache_hit", NULL, false); /* nothing is cached */
-    add_tally(text, "cache_miss", NULL, false);
-    api_text_add(text, "},\"batch_stats\":[],\"memory_usage\":[]}");
-}
-
-static void answer_statistics(api_request *request) {
-    const bool all = request->route->info == API_OIP_ALL_STATS;
+void api_oip_answer_index(api_request *request) {
     api_short_text text;
-    if (!open_text(request, &text)) return;
-    api_text_add(&text, "{\"model_stats\":[");
-    add_statistics(&text, request->service, all ? API_ATTENTION : request->route->endpoint);
-    if (all) {
-        api_text_add(&text, ",");
-        add_statistics(&text, request->service, API_MHA);
+    if (!api_oip_open_text(request, &text)) return;
+    for (size_t i = 0; api_operations[i]; i++) {
+        api_text_add(&text, i ? "," : "[");
+        begin_model(&text, api_operations[i]);
+        api_text_add(&text, ",\"version\":\"" API_OIP_VERSION "\",\"state\":\"READY\",\"reason\":\"\"}");
     }
-    api_text_add(&text, "]}\n");
+    api_text_add(&text, "]\n");
     say(request, &text);
 }
 
-/* ---- the choice ------------------------------------------------------------------------------------------------- */
+/* ---- what this server does not do ------------------------------------------------------------------------------- */
 
-void api_oip_answer(api_request *request) {
-    switch (request->route->info) {
-    case API_OIP_SERVER: answer_server(request); break;
-    case API_OIP_LIVE: say_constant(request, "{\"live\":true}\n"); break;
-    case API_OIP_READY: answer_readiness(request, "{\"ready\":true}\n"); break;
-    case API_OIP_MODEL: answer_model(request); break;
-    case API_OIP_MODEL_READY:
-        answer_readiness(request, request->route->endpoint == API_ATTENTION
-                                      ? "{\"name\":\"attention\",\"ready\":true}\n"
-                                      : "{\"name\":\"mha\",\"ready\":true}\n");
-        break;
-    case API_OIP_CONFIG: answer_config(request); break;
-    case API_OIP_STATS:
-    case API_OIP_ALL_STATS: answer_statistics(request); break;
-    case API_OIP_INDEX: answer_index(request); break;
-    case API_OIP_REPOSITORY:
-        say_fault(request, "the models attention and mha are part of the service: none is loaded or unloaded");
-        break;
-    case API_OIP_MEMORY_STATUS: say_constant(request, "[]\n"); break;
-    case API_OIP_MEMORY_UNREGISTER: say_constant(request, "{}\n"); break;
-    case API_OIP_MEMORY_REGISTER:
-        say_fault(request, "shared memory is not used: send the numbers as data, or after the JSON");
-        break;
-    case API_OIP_LOGGING:
-        say_fault(request, "what is logged is set where the service is started (--log-level, --log-format), not here");
-        break;
-    case API_OIP_TRACING:
-        say_fault(request, "requests are not traced; Server-Timing of each reply says what took how long");
-        break;
-    default: break;
-    }
+/* Clients ask for the regions of shared memory, and to forget them, before they register one. */
+void api_oip_answer_memory_status(api_request *request) { say_constant(request, "[]\n"); }
+void api_oip_answer_memory_unregister(api_request *request) { say_constant(request, "{}\n"); }
+
+void api_oip_refuse_memory(api_request *request) {
+    refuse(request, "shared memory is not supported: send the numbers as data, or after the JSON");
+}
+
+void api_oip_refuse_repository(api_request *request) {
+    refuse(request, "models are part of the service: they are neither loaded nor unloaded");
+}
+
+void api_oip_refuse_logging(api_request *request) {
+    refuse(request, "log settings are fixed when the service starts (--log-level, --log-format)");
+}
+
+void api_oip_refuse_tracing(api_request *request) {
+    refuse(request, "tracing is not supported; Server-Timing in each reply gives the time of every stage");
 }

@@ -1,7 +1,8 @@
-/* oip_inputs.c: the inputs of an infer request, numbers in the JSON or bytes behind it, as fields of the skeleton. */
+/* The inputs of an infer request, numbers in the JSON or bytes behind it, as fields of the document. */
 #include <string.h>
 
-#include "oip.h"
+#include "infer.h"
+#include "model.h"
 
 typedef struct described { /* the members of an input */
     json_t *name, *shape, *datatype, *data, *parameters;
@@ -62,41 +63,16 @@ static void read_input_parameters(api_body *body, size_t index, json_t *json, ap
 static bool read_shape(api_body *body, size_t index, json_t *json, api_oip_input *input) {
     api_oip_state *state = body->state;
     char pointer[256], text[API_SHAPE_TEXT];
-    api_oip_point(pointer, "inputs", index, "shape", NULL);
     api_value *value = api_oip_value(body, json);
-    const int64_t *lengths = NULL;
-    if (value->count > 0 && !(lengths = api_take_integers(body->reader, value, API_DTYPE_NONE, pointer, &state->fault)))
-        return false;
-    if (value->count > API_MAX_RANK) {
-        api_error_set(&state->fault, API_SHAPE_MISMATCH, value->place, pointer, "%s: expected at most 4 axes, got %zu",
-                      input->name, value->count);
-        return false;
-    }
-    size_t count = 1, nonzero = 1;
-    input->rank = value->count;
-    for (size_t i = 0; i < input->rank; i++) {
-        if (lengths[i] < 0) {
-            api_pointer_add_index(pointer, i);
-            api_error_set(&state->fault, API_OUT_OF_RANGE, value->place, pointer,
-                          "%s: expected an axis length of at least 0, got %lld", input->name, (long long)lengths[i]);
-            return false;
-        }
-        input->shape[i] = (size_t)lengths[i];
-        count = api_times_sizes(count, input->shape[i]);
-        if (lengths[i] > 0) nonzero = api_times_sizes(nonzero, input->shape[i]);
-    }
-    if (nonzero > (size_t)1 << 53) {
-        api_error_set(&state->fault, API_OUT_OF_RANGE, value->place, pointer,
-                      "%s: expected a shape of at most 2^53 elements, got more", input->name);
-        return false;
-    }
-    const size_t wanted = api_times_sizes(count, api_dtype_size(input->dtype));
+    size_t count;
+    api_oip_point(pointer, "inputs", index, "shape", NULL);
+    if (!api_value_axes(value, pointer, input->name, &input->rank, input->shape, &count, &state->fault)) return false;
+    const size_t size = api_dtype_size(input->dtype), wanted = count * size; /* count is at most 2^53 */
     if (wanted == input->size) return true;
     api_oip_point(pointer, "inputs", index, "parameters", "binary_data_size");
     api_error_set(&state->fault, API_SHAPE_MISMATCH, value->place, pointer,
                   "%s: expected %zu bytes for the shape %s of %zu bytes each, got binary_data_size %llu", input->name,
-                  wanted, api_shape_text(text, input->rank, input->shape), api_dtype_size(input->dtype),
-                  (unsigned long long)input->size);
+                  wanted, api_shape_text(text, input->rank, input->shape), size, (unsigned long long)input->size);
     return false;
 }
 
@@ -117,7 +93,7 @@ static json_t *make_tensor(api_body *body, json_t *json, const described *d) {
             ok = api_oip_add_member(body, object, key, json_incref(member));
         } else if (member == d->datatype) {
             ok = api_oip_add_member(body, object, "dtype",
-                                    json_string(api_dtype_name(api_oip_datatype(api_oip_text(member)))));
+                                    json_string(api_dtype_name(api_dtype_of_datatype(api_oip_text(member)))));
         }
         if (!ok) break;
     }
@@ -128,7 +104,7 @@ static void read_input(api_body *body, size_t index, json_t *json) {
     api_oip_state *state = body->state;
     api_oip_input *input = &state->inputs[state->input_count];
     described d = {0};
-    char pointer[256];
+    char pointer[256], list[API_DTYPE_LIST];
     api_oip_point(pointer, "inputs", index, NULL, NULL);
     if (!json_is_object(json)) {
         api_oip_fault(state, pointer, "expected an object with name, shape, datatype and data");
@@ -141,14 +117,14 @@ static void read_input(api_body *body, size_t index, json_t *json) {
         return;
     }
     if (!(input->name = api_oip_keep(body, api_oip_text(d.name)))) return;
-    input->dtype = api_oip_datatype(api_oip_text(d.datatype));
+    input->dtype = api_dtype_of_datatype(api_oip_text(d.datatype));
     read_input_parameters(body, index, d.parameters, input);
     if (json_object_get(body->draft, input->name)) {
         api_oip_fault(state, pointer, "the input \"%.100s\" is there twice", input->name);
     } else if (input->dtype == API_DTYPE_NONE) {
         api_oip_point(pointer, "inputs", index, "datatype", NULL);
-        api_oip_fault(state, pointer, "%.100s: expected a datatype of " API_OIP_DATATYPES ", got \"%.40s\"",
-                      input->name, api_oip_text(d.datatype));
+        api_oip_fault(state, pointer, "%.100s: expected a datatype of %s, got \"%.40s\"", input->name,
+                      api_dtype_list(list, true), api_oip_text(d.datatype));
     } else if (input->binary == (d.data != NULL)) {
         api_oip_fault(state, pointer, "%.100s: expected data or the parameter binary_data_size, got %s", input->name,
                       d.data ? "both" : "neither");

@@ -1,46 +1,38 @@
-/* oip_reply.c: the reply of an infer request: JSON, and after it the bytes of the outputs that are wanted so. */
+/* The reply of an infer request: JSON, and after it the bytes of the outputs that are wanted so. */
 #include <stdio.h>
 #include <string.h>
 
 #include "../base/text.h"
-#include "../json/reply.h"
-#include "oip.h"
+#include "../formats/json_reply.h"
+#include "infer.h"
+#include "model.h"
 
 enum {
-    FIXED = 160,       /* {"model_name":"attention","model_version":"1","id":,"outputs":[]} */
-    OUTPUT_FIXED = 160 /* {"name":"present_k","datatype":"FP32","shape":,"parameters":{"binary_data_size":}} */
+    FIXED = 160,       /* {"model_name":"","model_version":"1","id":,"outputs":[]} */
+    OUTPUT_FIXED = 160 /* {"name":"","datatype":"FP32","shape":,"parameters":{"binary_data_size":}} */
 };
-
-static const char *datatype_name(api_dtype dtype) {
-    switch (dtype) {
-    case API_F64: return "FP64";
-    case API_F16: return "FP16";
-    case API_BF16: return "BF16";
-    default: return "FP32";
-    }
-}
 
 typedef struct listed { /* an output of the job, in the order of the reply */
     const api_output *output;
     bool binary;
 } listed;
 
-static listed output_at(const api_job *job, size_t index) {
-    const api_oip_state *state = job->reply_state;
-    if (state->wanted_count == 0) return (listed){&job->outputs[index], state->binary_default};
+static listed output_at(const api_reply *reply, size_t index) {
+    const api_oip_state *state = reply->state;
+    if (state->wanted_count == 0) return (listed){&reply->outputs[index], state->binary_default};
     const api_oip_wanted *wanted = &state->wanted[index];
-    const api_output *output = job->outputs;
-    while (output->name != wanted->name) output++;
+    const api_output *output = reply->outputs;
+    while (strcmp(output->name, wanted->name) != 0) output++;
     return (listed){output, wanted->is_given ? wanted->binary : state->binary_default};
 }
 
-static size_t output_count(const api_job *job) {
-    const api_oip_state *state = job->reply_state;
-    return state->wanted_count ? state->wanted_count : job->output_count;
+static size_t output_count(const api_reply *reply) {
+    const api_oip_state *state = reply->state;
+    return state->wanted_count ? state->wanted_count : reply->output_count;
 }
 
-static size_t byte_count(const api_job *job, const api_output *output) {
-    return api_times_sizes(output->count, api_dtype_size(job->options.reply_dtype));
+static size_t byte_count(const api_output *output) {
+    return api_times_sizes(output->count, api_dtype_size(output->dtype));
 }
 
 static bool is_binary(const api_oip_state *state) {
@@ -52,20 +44,20 @@ static bool is_binary(const api_oip_state *state) {
 
 static size_t id_bound(const api_oip_state *state) { return state->id ? 6 * strlen(state->id) + 3 : 0; }
 
-static size_t reply_bound(const api_job *job) {
-    size_t bound = FIXED + id_bound(job->reply_state);
-    for (size_t i = 0; i < output_count(job); i++) {
-        const listed o = output_at(job, i);
-        bound = api_add_sizes(bound, OUTPUT_FIXED + API_SHAPE_TEXT);
-        bound = api_add_sizes(bound, o.binary ? byte_count(job, o.output) : api_json_flat_bound(job, o.output));
+static size_t reply_bound(const api_reply *reply) {
+    const api_oip_state *state = reply->state;
+    size_t bound = FIXED + strlen(state->schema->name) + id_bound(state);
+    for (size_t i = 0; i < output_count(reply); i++) {
+        const listed o = output_at(reply, i);
+        bound = api_add_sizes(bound, OUTPUT_FIXED + API_SHAPE_TEXT + strlen(o.output->name));
+        bound = api_add_sizes(bound, o.binary ? byte_count(o.output) : api_json_flat_bound(o.output));
     }
     return bound;
 }
 
-static char *write_head(const api_job *job, char *text) {
-    const api_oip_state *state = job->reply_state;
-    text += sprintf(text, "{\"model_name\":\"%s\",\"model_version\":\"" API_OIP_VERSION "\",",
-                    api_oip_model_name(state->endpoint));
+static char *write_head(const api_reply *reply, char *text) {
+    const api_oip_state *state = reply->state;
+    text += sprintf(text, "{\"model_name\":\"%s\",\"model_version\":\"" API_OIP_VERSION "\",", state->schema->name);
     if (!state->id) return text;
     api_short_text id;
     api_text_init(&id, text, id_bound(state) + 8);
@@ -75,55 +67,58 @@ static char *write_head(const api_job *job, char *text) {
     return text + id.length;
 }
 
-static char *write_output(const api_job *job, listed o, attn_pool *pool, char *text) {
+static char *write_output(const api_reply *reply, listed o, attn_pool *pool, char *text) {
     char shape[API_SHAPE_TEXT];
-    text += sprintf(text, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":%s,", api_names[o.output->name].name,
-                    datatype_name(job->options.reply_dtype),
+    text += sprintf(text, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":%s,", o.output->name,
+                    api_dtypes[o.output->dtype].datatype,
                     api_shape_text(shape, o.output->shape.rank, o.output->shape.axes));
     if (o.binary)
-        text += sprintf(text, "\"parameters\":{\"binary_data_size\":%zu}", byte_count(job, o.output));
+        text += sprintf(text, "\"parameters\":{\"binary_data_size\":%zu}", byte_count(o.output));
     else
-        text = api_json_flat_write(job, o.output, pool, text + sprintf(text, "\"data\":"));
+        text = api_json_flat_write(o.output, pool, reply->cancel, text + sprintf(text, "\"data\":"));
     *text++ = '}';
     return text;
 }
 
-static char *write_reply(const api_job *job, attn_pool *pool, char *text) {
-    api_oip_state *state = job->reply_state;
+static char *write_reply(const api_reply *reply, attn_pool *pool, char *text) {
+    api_oip_state *state = reply->state;
     char *const start = text;
-    text = write_head(job, text);
+    text = write_head(reply, text);
     text += sprintf(text, "\"outputs\":[");
-    for (size_t i = 0; i < output_count(job); i++) {
+    for (size_t i = 0; i < output_count(reply); i++) {
         if (i > 0) *text++ = ',';
-        text = write_output(job, output_at(job, i), pool, text);
+        text = write_output(reply, output_at(reply, i), pool, text);
     }
     text += sprintf(text, "]}");
     sprintf(state->reply_json_length, "%zu", (size_t)(text - start));
-    for (size_t i = 0; i < output_count(job); i++) {
-        const listed o = output_at(job, i);
-        const size_t size = o.binary ? byte_count(job, o.output) : 0;
+    for (size_t i = 0; i < output_count(reply); i++) {
+        const listed o = output_at(reply, i);
+        const size_t size = o.binary ? byte_count(o.output) : 0;
         if (size > 0) memcpy(text, o.output->data, size);
         text += size;
     }
     return text;
 }
 
-static const api_reply_format json_reply = {"application/json", reply_bound, write_reply};
-static const api_reply_format binary_reply = {"application/octet-stream", reply_bound, write_reply};
+static const api_reply_format json_reply = {"application/json", 0, reply_bound, write_reply};
+static const api_reply_format binary_reply = {"application/octet-stream", 0, reply_bound, write_reply};
 
 void api_oip_prepare(api_request *request) {
     api_oip_state *state = request->body.state;
     api_job *job = &request->job;
     atomic_store(&request->timeout, state->timeout);
-    job->reply = is_binary(state) ? &binary_reply : &json_reply;
-    job->reply_state = state;
+    job->reply.format = is_binary(state) ? &binary_reply : &json_reply;
+    job->reply.state = state;
     job->form.any_data_shape = true;
     job->form.always_output = true;
-    for (size_t i = 0; i < state->wanted_count; i++) job->form.only_names |= 1u << state->wanted[i].name;
+    job->form.has_parameters = true;
+    for (size_t i = 0; i < state->wanted_count; i++)
+        job->form.only_names |= (uint64_t)1 << api_name_find(state->schema, state->wanted[i].name);
 }
 
-void api_oip_decorate(api_request *request) {
+/* The header that a reply with bytes in it needs. */
+void api_oip_finish(api_request *request) {
     const api_oip_state *state = request->body.state;
-    if (request->job.reply == &binary_reply)
+    if (request->job.reply.format == &binary_reply)
         api_response_header(&request->response, "Inference-Header-Content-Length", state->reply_json_length);
 }

@@ -1,134 +1,117 @@
+#include "routes.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "oip.h"
+#include "info.h"
+#include "model.h"
+#include "statistics.h"
 
-#define JSON "application", "json", "application/json"
-#define READ "GET, HEAD, OPTIONS"
-#define WRITE "POST, OPTIONS"
+#define GET API_ALLOW_GET
+#define POST API_ALLOW_POST
 #define BOTH "GET, HEAD, POST, OPTIONS"
-#define OTHER "/v2/{extension}" /* what is there for clients to be told no */
+#define OTHER "/v2/{extension}" /* what is there so that clients are refused with a reason */
+#define INFO(path, allow, begin, finish) \
+    { path, allow, NULL, API_TYPE_JSON, true, NULL, begin, api_oip_##finish }
 
-/* Paths of no model. '*' stands for any name. */
-static const struct {
-    const char *pattern;
+/* In a pattern {model} is the name of a model, {memory} a kind of shared memory, {name} any name. After a model its
+ * version may stand, after a kind of memory a region. */
+typedef struct row {
+    const char *pattern; /* NULL: the route's path */
     api_route route;
-} plain[] = {
-    {"/v2", {"/v2", READ, false, 0, API_OIP_SERVER, JSON}},
-    {"/v2/health/live", {"/v2/health/live", READ, false, 0, API_OIP_LIVE, JSON}},
-    {"/v2/health/ready", {"/v2/health/ready", READ, false, 0, API_OIP_READY, JSON}},
-    {"/v2/models/stats", {"/v2/models/stats", READ, false, 0, API_OIP_ALL_STATS, JSON}},
-    {"/v2/repository/index", {"/v2/repository/index", WRITE, false, 0, API_OIP_INDEX, JSON}},
-    {"/v2/repository/models/*/load", {OTHER, WRITE, false, 0, API_OIP_REPOSITORY, JSON}},
-    {"/v2/repository/models/*/unload", {OTHER, WRITE, false, 0, API_OIP_REPOSITORY, JSON}},
-    {"/v2/logging", {OTHER, BOTH, false, 0, API_OIP_LOGGING, JSON}},
-    {"/v2/trace/setting", {OTHER, BOTH, false, 0, API_OIP_TRACING, JSON}},
+} row;
+
+static const row rows[] = {
+#define ROW(name) {NULL, {.path = "/v2/models/" #name "/infer", .allow = POST, .operation = &api_##name}},
+    API_OPERATION_LIST(ROW)
+#undef ROW
+        {NULL, INFO("/v2", GET, NULL, answer_server)},
+    {NULL, INFO("/v2/health/live", GET, NULL, answer_live)},
+    {NULL, INFO("/v2/health/ready", GET, NULL, answer_ready)},
+    {NULL, INFO("/v2/models/{model}", GET, api_oip_begin_model, answer_model)},
+    {NULL, INFO("/v2/models/{model}/ready", GET, api_oip_begin_model, answer_model_ready)},
+    {NULL, INFO("/v2/models/{model}/config", GET, api_oip_begin_model, answer_config)},
+    {NULL, INFO("/v2/models/{model}/stats", GET, api_oip_begin_model, answer_statistics)},
+    {NULL, INFO("/v2/models/stats", GET, NULL, answer_statistics)},
+    {NULL, INFO("/v2/repository/index", POST, NULL, answer_index)},
+    {"/v2/models/{model}/trace/setting", INFO(OTHER, BOTH, NULL, refuse_tracing)},
+    {"/v2/trace/setting", INFO(OTHER, BOTH, NULL, refuse_tracing)},
+    {"/v2/logging", INFO(OTHER, BOTH, NULL, refuse_logging)},
+    {"/v2/repository/models/{name}/load", INFO(OTHER, POST, NULL, refuse_repository)},
+    {"/v2/repository/models/{name}/unload", INFO(OTHER, POST, NULL, refuse_repository)},
+    {"/v2/{memory}/status", INFO(OTHER, GET, NULL, answer_memory_status)},
+    {"/v2/{memory}/register", INFO(OTHER, POST, NULL, refuse_memory)},
+    {"/v2/{memory}/unregister", INFO(OTHER, POST, NULL, answer_memory_unregister)},
 };
+enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Below /v2/systemsharedmemory and /v2/cudasharedmemory, with /region/{region} between or without. */
-static const struct {
-    const char *rest;
-    api_route route;
-} memory[] = {
-    {"/status", {OTHER, READ, false, 0, API_OIP_MEMORY_STATUS, JSON}},
-    {"/register", {OTHER, WRITE, false, 0, API_OIP_MEMORY_REGISTER, JSON}},
-    {"/unregister", {OTHER, WRITE, false, 0, API_OIP_MEMORY_UNREGISTER, JSON}},
-};
+const api_route *api_oip_route_at(size_t index) { return index < ROWS ? &rows[index].route : NULL; }
 
-/* Below /v2/models/{model}, with /versions/1 between or without. */
-static const struct {
-    const char *rest;
-    api_route routes[API_MODELS];
-} models[] = {
-    {"",
-     {{"/v2/models/{model}", READ, false, API_ATTENTION, API_OIP_MODEL, JSON},
-      {"/v2/models/{model}", READ, false, API_MHA, API_OIP_MODEL, JSON}}},
-    {"/ready",
-     {{"/v2/models/{model}/ready", READ, false, API_ATTENTION, API_OIP_MODEL_READY, JSON},
-      {"/v2/models/{model}/ready", READ, false, API_MHA, API_OIP_MODEL_READY, JSON}}},
-    {"/config",
-     {{"/v2/models/{model}/config", READ, false, API_ATTENTION, API_OIP_CONFIG, JSON},
-      {"/v2/models/{model}/config", READ, false, API_MHA, API_OIP_CONFIG, JSON}}},
-    {"/stats",
-     {{"/v2/models/{model}/stats", READ, false, API_ATTENTION, API_OIP_STATS, JSON},
-      {"/v2/models/{model}/stats", READ, false, API_MHA, API_OIP_STATS, JSON}}},
-    {"/trace/setting",
-     {{OTHER, BOTH, false, API_ATTENTION, API_OIP_TRACING, JSON},
-      {OTHER, BOTH, false, API_MHA, API_OIP_TRACING, JSON}}},
-    {"/infer",
-     {{"/v2/models/attention/infer", WRITE, true, API_ATTENTION, API_OIP_INFER, JSON},
-      {"/v2/models/mha/infer", WRITE, true, API_MHA, API_OIP_INFER, JSON}}},
-};
+/* ---- patterns --------------------------------------------------------------------------------------------------- */
 
-bool api_under_v2(const char *path) { return strncmp(path, "/v2", 3) == 0 && strchr("/?", path[3]) != NULL; }
+/* a name of a path, between slashes */
+typedef struct name {
+    const char *start;
+    size_t length;
+} name;
 
-/* What follows `prefix` in `path`; NULL where it does not begin so. */
-static const char *after(const char *path, const char *prefix) {
-    const size_t length = strlen(prefix);
-    return path && strncmp(path, prefix, length) == 0 ? path + length : NULL;
+/* The name after the slash at *path, which is moved behind it. */
+static name next(const char **path) {
+    const name n = {*path + 1, strcspn(*path + 1, "/")};
+    *path = n.start + n.length;
+    return n;
 }
 
-/* What follows a name that is not empty and holds no slash. */
-static const char *after_name(const char *path) {
-    const size_t length = path ? strcspn(path, "/") : 0;
-    return length > 0 ? path + length : NULL;
+static bool is(name n, const char *word) { return n.length == strlen(word) && strncmp(n.start, word, n.length) == 0; }
+
+static bool is_memory(name n) { return is(n, "systemsharedmemory") || is(n, "cudasharedmemory"); }
+
+static bool fits(name n, name pattern) {
+    if (is(pattern, "{model}")) return api_oip_model(n.start, n.length) != NULL;
+    if (is(pattern, "{memory}")) return is_memory(n);
+    if (is(pattern, "{name}")) return n.length > 0;
+    return n.length == pattern.length && strncmp(n.start, pattern.start, n.length) == 0;
+}
+
+/* What follows `word` and a name at the path, which is all of it if they are not there. */
+static const char *after_pair(const char *path, const char *word, const char *only) {
+    const char *rest = path;
+    if (*rest != '/' || !is(next(&rest), word) || *rest != '/') return path;
+    const name n = next(&rest);
+    return (only ? is(n, only) : n.length > 0) ? rest : path;
 }
 
 static bool matches(const char *path, const char *pattern) {
-    const char *star = strchr(pattern, '*');
-    if (!star) return strcmp(path, pattern) == 0;
-    if (strncmp(path, pattern, (size_t)(star - pattern)) != 0) return false;
-    const char *rest = after_name(path + (star - pattern));
-    return rest && strcmp(rest, star + 1) == 0;
-}
-
-/* The model at `path`, behind /v2/models/, with *rest what follows it and its version. API_MODELS: none. */
-static size_t find_model(const char *path, const char **rest) {
-    size_t model = 0;
-    while (model < API_MODELS) {
-        const char *name = api_oip_model_name(model == 0 ? API_ATTENTION : API_MHA), *end = after(path, name);
-        if (end && (*end == '/' || *end == '\0')) {
-            const char *version = after(end, "/versions/" API_OIP_VERSION);
-            *rest = version && (*version == '/' || *version == '\0') ? version : end;
-            break;
-        }
-        model++;
+    while (*path == '/' && *pattern == '/') {
+        const name n = next(&path), wanted = next(&pattern);
+        if (!fits(n, wanted)) return false;
+        if (is_memory(n)) path = after_pair(path, "region", NULL);
+        if (!is(wanted, "{name}") && api_oip_model(n.start, n.length))
+            path = after_pair(path, "versions", API_OIP_VERSION);
     }
-    return model;
+    return *path == '\0' && *pattern == '\0';
 }
 
-static const api_route *find_memory(const char *rest) {
-    const char *region = after(rest, "/region/");
-    if (region) rest = after_name(region);
-    for (size_t i = 0; rest && i < sizeof memory / sizeof *memory; i++)
-        if (strcmp(rest, memory[i].rest) == 0) return &memory[i].route;
+const api_route *api_oip_find(const char *path) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (matches(path, rows[i].pattern ? rows[i].pattern : rows[i].route.path)) return &rows[i].route;
     return NULL;
 }
 
-const api_route *api_oip_route(const char *path) {
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (matches(path, plain[i].pattern)) return &plain[i].route;
-    const char *rest = after(path, "/v2/systemsharedmemory");
-    if (rest || (rest = after(path, "/v2/cudasharedmemory"))) return find_memory(rest);
-    const char *model_path = after(path, "/v2/models/");
-    if (!model_path) return NULL;
-    const size_t model = find_model(model_path, &rest);
-    for (size_t i = 0; model < API_MODELS && i < sizeof models / sizeof *models; i++)
-        if (strcmp(rest, models[i].rest) == 0) return &models[i].routes[model];
-    return NULL;
-}
-
-void api_oip_not_found(const char *path, char *text, size_t capacity) {
-    const char *model_path = after(path, "/v2/models/"), *rest = "";
-    const size_t length = model_path ? strcspn(model_path, "/") : 0;
-    if (model_path && find_model(model_path, &rest) == API_MODELS)
-        snprintf(text, capacity, "there is no model \"%.*s\"; the models are attention and mha",
-                 (int)(length < 100 ? length : 100), model_path);
-    else if (model_path && after(rest, "/versions/"))
-        snprintf(text, capacity, "there is no such version at %.200s; the only one is " API_OIP_VERSION, path);
+void api_oip_explain_absence(const char *path, char *text, size_t capacity) {
+    static const char models[] = "/v2/models/";
+    char list[API_OIP_MODELS_TEXT];
+    const bool below_models = strncmp(path, models, sizeof models - 1) == 0;
+    const char *const model = path + (below_models ? sizeof models - 1 : 0);
+    const size_t length = strcspn(model, "/");
+    api_oip_model_list(list);
+    if (below_models && !api_oip_model(model, length))
+        snprintf(text, capacity, "no such model: %.*s; available: %s", (int)(length < 100 ? length : 100), model, list);
+    else if (below_models && strncmp(model + length, "/versions/", 10) == 0)
+        snprintf(text, capacity, "no such path: %.200s; the only version of a model is " API_OIP_VERSION, path);
     else
         snprintf(text, capacity,
-                 "nothing is at %.200s; there are GET /v2, /v2/health/live, /v2/health/ready, /v2/models/attention "
-                 "and /v2/models/mha alone or with /ready, /config or /stats, and POST .../infer",
-                 path);
+                 "no such path: %.200s; available: GET /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME, alone "
+                 "or with /ready, /config or /stats; POST /v2/models/NAME/infer; NAME is one of %s",
+                 path, list);
 }

@@ -1,4 +1,4 @@
-/* body_safetensors.c: a body in the format of safetensors (https://github.com/huggingface/safetensors#format): eight
+/* A body in the format of safetensors (https://github.com/huggingface/safetensors#format): eight
  * bytes with the length of the header, little-endian; the header, a JSON object that gives each tensor's dtype, shape
  * and place among the data; the data.
  *
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "../base/limits.h"
-#include "../endpoints/body.h"
 #include "../fields/option_text.h"
+#include "safetensors.h"
 
 enum { PREFIX = 8 };
 static const char metadata[] = "__metadata__";
@@ -94,47 +94,47 @@ __attribute__((format(printf, 4, 5))) static bool entry_fault(const entry *e, ap
     return false;
 }
 
-/* Reads a list of integers from 0 on; NULL: fault. */
-static const int64_t *read_list(api_body *body, const entry *e, const json_t *json, const char *what, size_t *count,
-                                api_error *error) {
-    char prefix[256] = "";
+/* The value of a flat list of numbers, with the pointer to the entry; NULL: fault. */
+static api_value *find_list(api_body *body, const entry *e, const json_t *json, const char *what, char pointer[256],
+                            api_error *error) {
     api_value *value = json_is_integer(json) ? api_reader_value(body->reader, json_integer_value(json)) : NULL;
     if (!value || value->rank != 1 || value->type == API_ELEMENT_BOOLEAN) {
         entry_fault(e, error, API_WRONG_TYPE, "expected \"%s\" as a list of integers", what);
         return NULL;
     }
-    api_pointer_add(prefix, e->name);
+    pointer[0] = '\0';
+    api_pointer_add(pointer, e->name);
     value->place = value->fault.place = e->place;
-    const int64_t *list = api_take_integers(body->reader, value, API_DTYPE_NONE, prefix, error);
-    *count = value->count;
-    for (size_t i = 0; list && i < *count; i++)
-        if (list[i] < 0) {
-            entry_fault(e, error, API_OUT_OF_RANGE, "expected \"%s\" of at least 0, got %" PRId64, what, list[i]);
-            return NULL;
-        }
-    return list;
+    return value;
 }
 
 static bool read_shape(api_body *body, entry *e, const json_t *json, api_error *error) {
-    const int64_t *shape = read_list(body, e, json, "shape", &e->rank, error);
-    if (!shape) return false;
-    if (e->rank > API_MAX_RANK)
-        return entry_fault(e, error, API_SHAPE_MISMATCH, "expected at most 4 axes, got %zu", e->rank);
-    size_t all = 1, nonzero = 1; /* no stride may overflow behind an axis of length 0 either */
-    for (size_t i = 0; i < e->rank; i++) {
-        e->shape[i] = (size_t)shape[i];
-        all *= e->shape[i];
-        if (e->shape[i] && __builtin_mul_overflow(nonzero, e->shape[i], &nonzero)) nonzero = SIZE_MAX / 2;
-        if (nonzero > (size_t)1 << 53)
-            return entry_fault(e, error, API_OUT_OF_RANGE, "expected a shape of at most 2^53 elements, got more");
-    }
-    e->bytes = all * api_dtype_size(e->dtype);
+    char pointer[256];
+    size_t count;
+    api_value *value = find_list(body, e, json, "shape", pointer, error);
+    if (!value || !api_value_axes(value, pointer, e->name, &e->rank, e->shape, &count, error)) return false;
+    e->bytes = count * api_dtype_size(e->dtype); /* count is at most 2^53 */
     return true;
+}
+
+static bool read_offsets(api_body *body, entry *e, const json_t *json, api_error *error) {
+    char pointer[256];
+    api_value *value = find_list(body, e, json, "data_offsets", pointer, error);
+    const int64_t *range = value ? api_value_integers(value, API_DTYPE_NONE, pointer, error) : NULL;
+    if (!range) return false;
+    if (value->count != 2 || range[0] < 0 || range[0] > range[1])
+        return entry_fault(e, error, API_OUT_OF_RANGE, "expected data_offsets [begin, end], 0 <= begin <= end");
+    e->begin = (size_t)range[0];
+    e->end = (size_t)range[1];
+    if (e->end - e->begin == e->bytes) return true;
+    return entry_fault(e, error, API_SHAPE_MISMATCH, "expected %zu bytes for its shape of %s, data_offsets give %zu",
+                       e->bytes, api_dtype_name(e->dtype), e->end - e->begin);
 }
 
 static bool read_entry(api_body *body, entry *e, const json_t *json, api_error *error) {
     const char *key;
     json_t *member;
+    char list[API_DTYPE_LIST];
     if (!json_is_object(json)) return entry_fault(e, error, API_WRONG_TYPE, "expected an object for each tensor");
     json_object_foreach((json_t *)json, key, member) {
         if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0) continue;
@@ -148,20 +148,9 @@ static bool read_entry(api_body *body, entry *e, const json_t *json, api_error *
     if (!json_is_string(dtype)) return entry_fault(e, error, API_WRONG_TYPE, "expected the name of a dtype");
     e->dtype = api_dtype_of_name(json_string_value(dtype));
     if (e->dtype == API_DTYPE_NONE)
-        return entry_fault(e, error, API_OUT_OF_RANGE,
-                           "expected a dtype of F64, F32, F16, BF16, BOOL, I64, I32, got \"%.40s\"",
-                           json_string_value(dtype));
-    if (!read_shape(body, e, shape, error)) return false;
-    size_t count;
-    const int64_t *range = read_list(body, e, offsets, "data_offsets", &count, error);
-    if (!range) return false;
-    if (count != 2 || range[0] > range[1])
-        return entry_fault(e, error, API_OUT_OF_RANGE, "expected data_offsets [begin, end], begin <= end");
-    e->begin = (size_t)range[0];
-    e->end = (size_t)range[1];
-    if (e->end - e->begin == e->bytes) return true;
-    return entry_fault(e, error, API_SHAPE_MISMATCH, "expected %zu bytes for its shape of %s, data_offsets give %zu",
-                       e->bytes, api_dtype_name(e->dtype), e->end - e->begin);
+        return entry_fault(e, error, API_OUT_OF_RANGE, "expected a dtype of %s, got \"%.40s\"",
+                           api_dtype_list(list, false), json_string_value(dtype));
+    return read_shape(body, e, shape, error) && read_offsets(body, e, offsets, error);
 }
 
 static int by_offsets(const void *left, const void *right) {
@@ -191,13 +180,6 @@ static bool check_cover(const entry *entries, const entry **order, size_t count,
 }
 
 /* ---- the document ----------------------------------------------------------------------------------------------- */
-
-static void say_no_memory(const api_body *body, api_error *error) {
-    const bool budget = body->memory->over_budget;
-    api_error_set(error, budget ? API_OVERLOADED : API_OUT_OF_MEMORY, API_PLACE_LAST, NULL,
-                  budget ? "the requests in flight hold all memory that they may"
-                         : "an allocation failed while the body was read");
-}
 
 /* Programs that save models note here which library did: no option of ours. */
 static bool is_library(const char *key, const char *text) {
@@ -240,15 +222,14 @@ static bool add_tensor(api_body *body, json_t *root, const entry *e, api_error *
                                           e->shape, bytes, error);
     if (!value) return false;
     if (json_object_set_new(root, e->name, value) == 0) return true;
-    say_no_memory(body, error);
+    api_error_memory(error, body->memory);
     return false;
 }
 
-/* Options of the query, then of the header, then the tensors in its order. */
+/* Options of the header, then the tensors in its order. */
 static bool fill(api_body *body, json_t *root, const json_t *header, const entry *entries, size_t count,
                  api_error *error) {
     const json_t *texts = json_object_get(header, metadata);
-    if (body->query && !api_option_add_query(body, root, body->query, error)) return false;
     if (texts && !add_metadata(body, root, texts, error)) return false;
     for (size_t i = 0; i < count; i++)
         if (!add_tensor(body, root, &entries[i], error)) return false;
@@ -264,7 +245,7 @@ static json_t *make_document(api_body *body, const json_t *header, api_error *er
     const entry **order = api_small(body->memory, (most + 1) * sizeof(const entry *));
     json_t *root = json_object();
     if (!entries || !order || !root) {
-        say_no_memory(body, error);
+        api_error_memory(error, body->memory);
         json_decref(root);
         return NULL;
     }
@@ -323,7 +304,7 @@ static json_t *read_header(api_body *body, api_error *error) {
 static json_t *finish(api_body *body, api_error *error) {
     const safetensors *s = body->state;
     if (s->exhausted) {
-        say_no_memory(body, error);
+        api_error_memory(error, body->memory);
         return NULL;
     }
     json_t *header = read_header(body, error);
@@ -333,4 +314,5 @@ static json_t *finish(api_body *body, api_error *error) {
     return root;
 }
 
-const api_body_format api_safetensors_body = {"safetensors", open_reader, push, finish};
+const api_body_format api_safetensors_body = {
+    "safetensors", "application/vnd.safetensors", &api_safetensors_reply, open_reader, push, finish};

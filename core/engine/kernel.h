@@ -31,10 +31,10 @@
                        const REAL *packed, REAL *s);                                                                   \
         /* max[i] = the greatest of s[i * tile_k + j], j < n, for i < rows; n > 0 */                                   \
         void (*row_max)(size_t rows, size_t n, const REAL *s, REAL *max);                                              \
-        /* With x = s[i * tile_k + j], i < rows, j < n: x becomes 2^(x - shift[i]), the difference rounded, within     \
-         * 1 ulp; exactly 0 where x is -infinity, 1 where x is the shift, NaN where x is NaN. For differences up to    \
-         * 20. sum[i] = the sum of the row. */                                                                         \
-        void (*exp2_sum)(size_t rows, size_t n, REAL *s, const REAL *shift, REAL *sum);                                \
+        /* With x = s[i * tile_k + j] * scale, rounded, i < rows, j < n, scale > 0: it becomes e^(x - shift[i]), the   \
+         * difference rounded, within 1 + |x - shift[i]| / 4 ulp; exactly 0 where x is -infinity, 1 where x is the     \
+         * shift, NaN where x is NaN. For differences up to 12. sum[i] = the sum of the row. */                        \
+        void (*exp_sum)(size_t rows, size_t n, REAL *s, REAL scale, const REAL *shift, REAL *sum);                     \
         /* x[i][c] = sum over j < n of p[i * tile_k + j] * v[j * v_stride + c], i < rows, c < d, a multiple of lanes.  \
          * x is added to o (rows, d), and what the rounding of that added too much is kept in lost (rows, d), which is \
          * taken off the next x first (Kahan): o - lost is the sum. */                                                 \
@@ -64,7 +64,7 @@ ATTN_KERNEL_OPS(attn_ops_f64, double);
  * and the stride of score tiles are a row's own, is asserted:
  * - pack_keys and scores are both there or both left out;
  * - tile_q, tile_k, block_q and lanes are all there, or all 0 for the portable row's;
- * - a row that leaves out one of scores, row_max, exp2_sum, mix and dots has the portable row's tile_k, and no greater
+ * - a row that leaves out one of scores, row_max, exp_sum, mix and dots has the portable row's tile_k, and no greater
  *   block_q. */
 attn_ops_f32 attn_ops_filled_f32(const attn_ops_f32 *row);
 attn_ops_f64 attn_ops_filled_f64(const attn_ops_f64 *row);

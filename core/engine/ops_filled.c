@@ -12,7 +12,7 @@ _Static_assert(sizeof(attn_ops) == SIZES * sizeof(size_t) + FUNCTIONS * sizeof(v
 
 /* The functions that know how far apart the rows of a score tile are. */
 static bool shares_score_tiles(const attn_ops *row) {
-    return !row->scores || !row->row_max || !row->exp2_sum || !row->mix || !row->dots;
+    return !row->scores || !row->row_max || !row->exp_sum || !row->mix || !row->dots;
 }
 
 attn_ops ATTN_T(attn_ops_filled)(const attn_ops *row) {
@@ -32,7 +32,7 @@ attn_ops ATTN_T(attn_ops_filled)(const attn_ops *row) {
     FILL(pack_keys);
     FILL(scores);
     FILL(row_max);
-    FILL(exp2_sum);
+    FILL(exp_sum);
     FILL(mix);
     FILL(dots);
     FILL(load);

@@ -27,6 +27,8 @@ typedef uint32_t bits;
 #define REAL_DTYPE ATTN_F32
 #endif
 
+#define LOG2_E 0x1.71547652b82fep0
+
 static inline bits bits_of(real x) {
     bits b;
     memcpy(&b, &x, sizeof b);

@@ -17,6 +17,9 @@ static void add_row(size_t n, real *restrict sum, real *restrict lost, const rea
     for (size_t c = 0; c < n; c++) ATTN_ADD_COMPENSATED(sum[c], lost[c], x[c]);
 }
 
+/* What e counted from shift `from` has to be multiplied by to count from `to`. */
+static real shift_factor(real from, real to) { return (real)exp((double)from - (double)to); }
+
 static void scale_row(size_t n, real factor, real *row) {
     for (size_t c = 0; c < n; c++) row[c] *= factor;
 }
@@ -35,7 +38,7 @@ static void clear_rows(const attn_plan *plan, size_t rows, attn_scratch *scratch
 static void shift_row(const attn_plan *plan, size_t r, real max, attn_scratch *scratch) {
     size_t d = plan->d_v_padded;
     if (scratch->sum[r] > 0) {
-        real factor = ATTN_T(attn_shift_factor)(plan, scratch->max[r], max);
+        real factor = shift_factor(scratch->max[r], max);
         scratch->sum[r] *= factor;
         scratch->sum_lost[r] *= factor;
         scale_row(d, factor, scratch->output + r * d);
@@ -49,20 +52,22 @@ static void softmax_part(const attn_plan *plan, const attn_rows *rows, const att
                          attn_tile_kind kind, attn_scratch *scratch) {
     real peaks[MOST_ROWS], shifts[MOST_ROWS], sums[MOST_ROWS], *s = scratch->scores + part->lo;
     const size_t n = part->hi - part->lo;
+    const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
+    const real scale = (real)plan->score_scale;
     if (!plan->direct || kind == ATTN_TILE_MIXED) {
         for (size_t i = 0; i < part->count; i++) {
-            ATTN_T(attn_exponents)
+            ATTN_T(attn_masked_row)
             (plan, rows, part->first + i, key + part->lo, n, kind == ATTN_TILE_MIXED, s + i * plan->tile_k);
         }
     }
-    ATTN_T(attn_ops_of)(plan->kernel)->row_max(part->count, n, s, peaks);
+    ops->row_max(part->count, n, s, peaks);
     for (size_t i = 0; i < part->count; i++) {
         const size_t r = part->first + i;
-        const real *max = &scratch->max[r];
-        if (peaks[i] > *max + RESCALE_STEP || *max == -(real)INFINITY) shift_row(plan, r, peaks[i], scratch);
+        const real *max = &scratch->max[r], peak = peaks[i] * scale;
+        if (peak > *max + RESCALE_STEP || *max == -(real)INFINITY) shift_row(plan, r, peak, scratch);
         shifts[i] = *max == -(real)INFINITY ? 0 : *max; /* nothing open yet: all e are 0 */
     }
-    ATTN_T(attn_exponentials)(plan, part->count, n, s, shifts, sums);
+    ops->exp_sum(part->count, n, s, scale, shifts, sums);
     for (size_t i = 0; i < part->count; i++) {
         ATTN_ADD_COMPENSATED(scratch->sum[part->first + i], scratch->sum_lost[part->first + i], sums[i]);
     }
@@ -122,7 +127,7 @@ static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn
         }
         if (plan->results->lse != NULL) {
             real *lse = (real *)plan->results->lse + (rows->batch * problem->heads + head) * problem->n_q + query;
-            *lse = open ? ATTN_T(attn_log_sum)(plan, scratch->max[r], sum) : -(real)INFINITY;
+            *lse = open ? (real)((double)scratch->max[r] + log((double)sum)) : -(real)INFINITY;
         }
         if (plan->stats) {
             real *stats = ATTN_T(attn_stats_of)(plan, rows, r);
@@ -151,7 +156,7 @@ void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot) {
     size_t row_tile = item / plan->splits, split = item % plan->splits;
     attn_rows rows = rows_of_item(plan, row_tile);
     size_t count = rows.heads * rows.queries;
-    ATTN_T(attn_load_queries)(plan, &rows, true, scratch.queries);
+    ATTN_T(attn_load_queries)(plan, &rows, (real)plan->query_factor, scratch.queries);
     clear_rows(plan, count, &scratch);
 
     uint64_t computed = 0;
@@ -193,7 +198,7 @@ void ATTN_T(attn_merge_item)(void *arg, size_t item, size_t slot) {
         for (size_t split = 0; split < plan->splits; split++) {
             real *partial = partial_of(plan, item, split, r);
             if (partial[0] == -(real)INFINITY) continue;
-            real factor = ATTN_T(attn_shift_factor)(plan, partial[0], scratch.max[r]);
+            real factor = shift_factor(partial[0], scratch.max[r]);
             scale_row(d + 1, factor, partial + 1);
             ATTN_ADD_COMPENSATED(scratch.sum[r], scratch.sum_lost[r], partial[1]);
             add_row(d, scratch.output + r * d, scratch.lost + r * d, partial + 2);

@@ -3,6 +3,7 @@
 #include "../engine/workspace.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdint.h>
 
 /* Below this many operations waking another thread costs more than it saves. */
@@ -19,7 +20,7 @@
 /* What may be done with products of keys that are not packed: everything known so far. */
 #define IN_PLACE_KNOWS (DIRECT_KNOWS | ATTN_HAS_BIAS | ATTN_HAS_SOFTCAP)
 
-/* From here on up scale times log2 e is a normal number of either type. */
+/* From here on up the scale is a normal number of either type, and far from the end. */
 #define DIRECT_SCALE 0x1p-60
 
 static size_t ceil_div(size_t a, size_t b) {
@@ -28,6 +29,11 @@ static size_t ceil_div(size_t a, size_t b) {
 }
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+static bool is_power_of_two(double x) {
+    int exponent;
+    return frexp(x, &exponent) == 0.5;
+}
 
 static bool is_small(const attn_problem *problem, size_t n_k) {
     double cells = (double)problem->batch * (double)problem->heads * (double)problem->n_q * (double)n_k;
@@ -120,6 +126,9 @@ void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_probl
     plan->d_v_padded = ceil_div(problem->d_v, lanes) * lanes;
     plan->stages = results->scores != NULL || results->scaled != NULL || results->capped != NULL;
     plan->direct = attn_knows(DIRECT_KNOWS, features) && problem->scale >= DIRECT_SCALE;
+    const double scale = problem->dtype == ATTN_F64 ? problem->scale : (double)(float)problem->scale;
+    plan->query_factor = plan->direct && is_power_of_two(scale) ? scale : 1;
+    plan->score_scale = plan->direct ? scale / plan->query_factor : 1;
     plan->stats = results->weights != NULL || results->mean_weights != NULL;
     cut_rows(plan);
     cut_keys(plan);

@@ -52,8 +52,10 @@ typedef struct attn_plan {
     bool packed;   /* key and value tiles are packed once, before; else by each user: where one row tile reads them */
     bool in_place; /* keys are multiplied where they are: so few rows that packing would cost more */
     bool stages;   /* scores, scaled or capped is asked for: blocked cells matter */
-    bool direct;   /* the exponents of softmax are q.k times a factor: no bias, no softcap, scale above zero */
-    bool stats;    /* weights are asked for: the maximum and sum of every row are kept */
+    bool direct;   /* masked scores are q.k times the scale, which is above zero: no bias, no softcap */
+    double query_factor; /* of the queries, if direct: the scale if it is a power of two, so that nothing is rounded */
+    double score_scale;  /* of their products with the keys, if direct: the scale if it is none */
+    bool stats;          /* weights are asked for: the maximum and sum of every row are kept */
 
     unsigned char *workspace;
     size_t at_keys, at_values, at_in_place, at_stats, at_partials, at_slots; /* offsets in bytes */

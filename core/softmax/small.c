@@ -68,12 +68,12 @@ static inline bool within(size_t rows, size_t d, rows_view x, real least, real m
     return bad == 0;
 }
 
-/* s (n_q, n) = logarithms to base 2 of e, counted from max; blocked keys are -infinity, and max 0 without an open one.
+/* s (n_q, n) = scaled scores, counted from max; blocked keys are -infinity, and max 0 without an open one.
  */
-static void exponents(const attn_problem *problem, size_t batch, rows_view q, rows_view k, real *s, real *max) {
+static void scores(const attn_problem *problem, size_t batch, rows_view q, rows_view k, real *s, real *max) {
     const size_t n = problem->n_new, d = problem->d_k;
     const bool spans = problem->causal || problem->has_window || problem->kv_lengths != NULL;
-    const real factor = (real)((double)(real)problem->scale * LOG2_E), blocked = -(real)INFINITY;
+    const real scale = (real)problem->scale, blocked = -(real)INFINITY;
     for (size_t i = 0; i < problem->n_q; i++, s += n) {
         const attn_span open = spans ? attn_query_span(problem, batch, i) : (attn_span){0, n};
         real most = blocked;
@@ -83,7 +83,7 @@ static void exponents(const attn_problem *problem, size_t batch, rows_view q, ro
                 sum += q.data[i * q.row + c] * k.data[j * k.row + c];
                 KEEP_SCALAR(c);
             }
-            s[j] = open.lo <= j && j < open.hi ? sum * factor : blocked;
+            s[j] = open.lo <= j && j < open.hi ? sum * scale : blocked;
             most = s[j] > most ? s[j] : most;
         }
         max[i] = most;
@@ -119,8 +119,8 @@ static bool attend_head(const attn_kernel *kernel, const attn_problem *problem, 
     _Alignas(64) real e[MOST_CELLS];
     real max[MOST_CELLS], all;
     const real nothing = 0;
-    exponents(problem, batch, q, k, e, max);
-    ATTN_T(attn_ops_of)(kernel)->exp2_sum(1, n_q * n, e, &nothing, &all);
+    scores(problem, batch, q, k, e, max);
+    ATTN_T(attn_ops_of)(kernel)->exp_sum(1, n_q * n, e, 1, &nothing, &all);
     const attn_out_view *view = &results->output;
     for (size_t i = 0; i < n_q; i++) {
         const real *row = e + i * n;
@@ -130,7 +130,7 @@ static bool attend_head(const attn_kernel *kernel, const attn_problem *problem, 
             mix_row(problem, row, sum, v, (real *)view->data + batch * view->batch + head * view->head + i * view->row);
         if (results->lse != NULL) {
             real *lse = (real *)results->lse + (batch * problem->heads + head) * n_q + i;
-            *lse = sum > 0 ? (real)((double)max[i] * LN_2 + log((double)sum)) : -(real)INFINITY;
+            *lse = sum > 0 ? (real)((double)max[i] + log((double)sum)) : -(real)INFINITY;
         }
     }
     return true;

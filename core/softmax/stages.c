@@ -28,9 +28,9 @@ static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, si
         memset(s, 0, n * sizeof *s);
         return;
     }
-    ATTN_T(attn_exponents)(plan, rows, r, key, n, true, s);
+    ATTN_T(attn_masked_row)(plan, rows, r, key, n, true, s);
     real sum;
-    ATTN_T(attn_exponentials)(plan, 1, n, s, &stats[0], &sum);
+    ATTN_T(attn_ops_of)(plan->kernel)->exp_sum(1, n, s, (real)plan->score_scale, &stats[0], &sum);
     for (size_t j = 0; j < n; j++) s[j] /= stats[1];
 }
 
@@ -87,11 +87,10 @@ static void tile_weights(attn_plan *plan, const attn_rows *rows, size_t tile, at
     }
 }
 
-/* `exponents`: the queries are wanted as for the softmax */
-static void each_tile(attn_plan *plan, const attn_rows *rows, size_t range, bool exponents,
+static void each_tile(attn_plan *plan, const attn_rows *rows, size_t range, real factor,
                       void (*body)(attn_plan *, const attn_rows *, size_t, attn_scratch *), attn_scratch *scratch) {
     const size_t end = (range + 1) * TILES_PER_ITEM;
-    ATTN_T(attn_load_queries)(plan, rows, exponents, scratch->queries);
+    ATTN_T(attn_load_queries)(plan, rows, factor, scratch->queries);
     for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
         if (attn_plan_stopped(plan)) return;
         body(plan, rows, tile, scratch);
@@ -106,8 +105,8 @@ void ATTN_T(attn_cells_item)(void *arg, size_t item, size_t slot) {
     size_t pair = row_tile / plan->row_tiles;
     attn_rows rows =
         attn_plan_rows(plan, pair / problem->kv_heads, pair % problem->kv_heads, row_tile % plan->row_tiles);
-    if (plan->stages || plan->results->masked != NULL) each_tile(plan, &rows, range, false, tile_stages, &scratch);
-    if (plan->results->weights != NULL) each_tile(plan, &rows, range, true, tile_weights, &scratch);
+    if (plan->stages || plan->results->masked != NULL) each_tile(plan, &rows, range, 1, tile_stages, &scratch);
+    if (plan->results->weights != NULL) each_tile(plan, &rows, range, (real)plan->query_factor, tile_weights, &scratch);
 }
 
 size_t ATTN_T(attn_mean_items)(const attn_plan *plan) {
@@ -119,7 +118,7 @@ static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, att
     const attn_problem *problem = plan->problem;
     size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
     if (attn_tile_classify(problem, rows, key, n) == ATTN_TILE_BLOCKED) return;
-    ATTN_T(attn_load_queries)(plan, rows, true, scratch->queries);
+    ATTN_T(attn_load_queries)(plan, rows, (real)plan->query_factor, scratch->queries);
     score_tile(plan, rows, tile, true, scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         real *s = scratch->scores + r * plan->tile_k;

@@ -54,10 +54,9 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot) {
     };
 }
 
-void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool exponents, real *queries) {
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real factor, real *queries) {
     const attn_problem *problem = plan->problem;
     const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    const real factor = exponents && plan->direct ? (real)((double)(real)problem->scale * LOG2_E) : 1;
     const size_t d_k = problem->d_k;
     for (size_t h = 0; h < rows->heads; h++) {
         const real *from = (const real *)problem->q.data + rows->batch * problem->q.batch +
@@ -262,38 +261,14 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
     for (size_t j = hi; j < n; j++) s[j] = blocked;
 }
 
-void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
-                            real *s) {
+void ATTN_T(attn_masked_row)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
+                             real *s) {
     if (!plan->direct) {
         ATTN_T(attn_scale_row)(plan->problem, n, s);
         ATTN_T(attn_cap_row)(plan->problem, n, s);
         ATTN_T(attn_bias_row)(plan->problem, rows, row, key, n, s);
     }
     if (mixed) ATTN_T(attn_block_row)(plan->problem, rows, row, key, n, s);
-}
-
-void ATTN_T(attn_exponentials)(const attn_plan *plan, size_t rows, size_t n, real *s, const real *shifts, real *sums) {
-    const attn_ops *ops = ATTN_T(attn_ops_of)(plan->kernel);
-    if (plan->direct) {
-        ops->exp2_sum(rows, n, s, shifts, sums);
-        return;
-    }
-    /* A bias may be near the largest number: the difference is taken before it is multiplied. */
-    for (size_t i = 0; i < rows; i++) {
-        const real nothing = 0;
-        real *row = s + i * plan->tile_k;
-        for (size_t j = 0; j < n; j++) row[j] = (row[j] - shifts[i]) * (real)LOG2_E;
-        ops->exp2_sum(1, n, row, &nothing, &sums[i]);
-    }
-}
-
-real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to) {
-    double step = (double)from - (double)to;
-    return (real)(plan->direct ? exp2(step) : exp(step));
-}
-
-real ATTN_T(attn_log_sum)(const attn_plan *plan, real shift, real sum) {
-    return (real)((double)shift * (plan->direct ? LN_2 : 1) + log((double)sum));
 }
 
 real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row) {

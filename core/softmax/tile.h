@@ -5,8 +5,6 @@
 #include "../engine/ops.h"
 #include "plan.h"
 
-#define LOG2_E 0x1.71547652b82fep0
-#define LN_2 0x1.62e42fefa39efp-1
 /* Where every |v| of a row is below this, products e v round to subnormal numbers, and that could add up to more than
  * the bound of an output element, 8 eps max|v|, for 2^24 keys (2^53). */
 #define VALUE_LEAST (REAL_MIN / REAL_EPS)
@@ -31,9 +29,9 @@ attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
 /* false where scale or softcap alone rule the fast path out. */
 bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
 
-/* Copies the queries of `rows` to queries, (rows, d_k); marks the plan unsafe where one is too large. With `exponents`
- * and plan->direct they are multiplied by scale * log2 e, so that their products with the keys are exponents. */
-void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, bool exponents, real *queries);
+/* Copies the queries of `rows` to queries, (rows, d_k), times `factor`; marks the plan unsafe where one is too large.
+ */
+void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real factor, real *queries);
 
 /* Packs key tile `tile` of (batch, kv_head) to `packed`, (d_k, tile_k), zeros in place of keys that are blocked for
  * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large.
@@ -68,17 +66,10 @@ void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, s
 void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
                             real *s);
 
-/* The softmax of a row, by parts. Its `exponents` are the masked scores, and a shift is a natural logarithm; but where
- * plan->direct they, and a shift, are logarithms to base 2: the queries were multiplied by scale * log2 e, and products
- * with the keys need no more than blocking. */
-void ATTN_T(attn_exponents)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
-                            real *s);
-/* Exponents -> e, blocked ones 0, and the sum of each row */
-void ATTN_T(attn_exponentials)(const attn_plan *plan, size_t rows, size_t n, real *s, const real *shifts, real *sums);
-/* What e counted from shift `from` has to be multiplied by to count from `to`. */
-real ATTN_T(attn_shift_factor)(const attn_plan *plan, real from, real to);
-/* ln(sum * exp(shift)), the shift in the plan's base */
-real ATTN_T(attn_log_sum)(const attn_plan *plan, real shift, real sum);
+/* Keys [key, key + n) of a row of products of queries that were loaded with plan->query_factor: makes of them what
+ * exp_sum takes, the masked scores divided by plan->score_scale. Blocks only if `mixed`. */
+void ATTN_T(attn_masked_row)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
+                             real *s);
 
 /* Row `row` of `rows`: where its maximum and sum are kept, two numbers. */
 real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row);

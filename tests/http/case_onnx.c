@@ -166,15 +166,17 @@ text_buffer onnx_body(const json_t *node, bool nested) {
 
 /* ---- the reply --------------------------------------------------------------------------------------------------- */
 
-/* Compares the nested array with the flat tensor; *index counts elements. */
-static bool same_numbers(const json_t *got, const json_t *tensor, size_t at, size_t *index, bool half, char why[512]) {
+/* Compares the nested array with the flat tensor; *index counts elements. `rounding` is relative, of a result that was
+ * rounded to a type of 16 bits. */
+static bool same_numbers(const json_t *got, const json_t *tensor, size_t at, size_t *index, double rounding,
+                         char why[512]) {
     if (at < rank(tensor)) {
         if (!json_is_array(got) || json_array_size(got) != axis(tensor, at)) {
             snprintf(why, 512, "axis %zu should have length %zu", at, axis(tensor, at));
             return false;
         }
         for (size_t i = 0; i < axis(tensor, at); i++)
-            if (!same_numbers(json_array_get(got, i), tensor, at + 1, index, half, why)) return false;
+            if (!same_numbers(json_array_get(got, i), tensor, at + 1, index, rounding, why)) return false;
         return true;
     }
     const json_t *element = json_array_get(json_object_get(tensor, "data"), (*index)++);
@@ -184,7 +186,7 @@ static bool same_numbers(const json_t *got, const json_t *tensor, size_t at, siz
         return false;
     }
     const double want = json_number_value(element);
-    const double tolerance = 2.5e-6 * fmax(1, fabs(want)) + (half ? 0x1p-10 * fabs(want) : 0);
+    const double tolerance = 2.5e-6 * fmax(1, fabs(want)) + rounding * fabs(want);
     if (json_is_number(got) && fabs(json_number_value(got) - want) <= tolerance) return true;
     snprintf(why, 512, "element %zu: %.9g, expected %.9g", *index - 1, json_number_value(got), want);
     return false;
@@ -193,7 +195,9 @@ static bool same_numbers(const json_t *got, const json_t *tensor, size_t at, siz
 bool onnx_expects(const json_t *node, const http_reply *reply, char why[512]) {
     json_t *outputs = json_object_get(node, "outputs"), *tensor;
     const json_t *q = json_object_get(json_object_get(node, "inputs"), "Q");
-    const bool half = !strcmp(json_string_value(json_object_get(q, "dtype")), "float16");
+    const char *dtype = json_string_value(json_object_get(q, "dtype"));
+    /* twice the unit roundoff; four times for bfloat16, in which ONNX also rounds scores and weights */
+    const double rounding = !strcmp(dtype, "float16") ? 0x1p-10 : !strcmp(dtype, "bfloat16") ? 0x1p-6 : 0;
     const char *name;
     json_t *got = json_loadb(reply->body, reply->length, JSON_REJECT_DUPLICATES, NULL);
     bool ok = reply->status == 200 && json_object_size(got) == json_object_size(outputs);
@@ -201,7 +205,8 @@ bool onnx_expects(const json_t *node, const http_reply *reply, char why[512]) {
     if (ok) json_object_foreach(outputs, name, tensor) {
             size_t index = 0;
             char inner[512] = "";
-            if (same_numbers(json_object_get(got, output_name(node, name)), tensor, 0, &index, half, inner)) continue;
+            if (same_numbers(json_object_get(got, output_name(node, name)), tensor, 0, &index, rounding, inner))
+                continue;
             snprintf(why, 512, "%s: %.400s", name, inner);
             ok = false;
         }

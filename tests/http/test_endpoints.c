@@ -150,11 +150,13 @@ static void test_unknown_paths(void) {
     }
 }
 
-static void test_a_query_string_is_ignored(void) {
+static void test_query_strings(void) {
     http_reply reply = send_plain("POST", "/attention?x=1", SMALL);
-    expect_status(&reply, 200, "/attention?x=1");
-    reply = send_plain("GET", "/healthz?", NULL);
-    expect_status(&reply, 200, "/healthz?");
+    expect_status(&reply, 422, "/attention?x=1");
+    reply = send_plain("POST", "/attention?", SMALL);
+    expect_status(&reply, 200, "/attention?");
+    reply = send_plain("GET", "/healthz?x=1", NULL);
+    expect_status(&reply, 200, "/healthz?x=1");
 }
 
 static void test_accept(void) {
@@ -370,7 +372,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_wrong_methods),
         CHECK_TEST(test_an_unknown_method),
         CHECK_TEST(test_unknown_paths),
-        CHECK_TEST(test_a_query_string_is_ignored),
+        CHECK_TEST(test_query_strings),
         CHECK_TEST(test_accept),
         CHECK_TEST(test_media_types),
         CHECK_TEST(test_server_timing),

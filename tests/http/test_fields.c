@@ -291,6 +291,28 @@ static void test_null_is_the_same_as_left_out(void) {
     http_free(&base);
 }
 
+/* the same options in the query string */
+static void test_options_in_the_query(void) {
+    static const struct {
+        const char *target;
+        field_row row;
+    } rows[] = {
+        {"/attention?scale=3", {"scale", Q K V "}", "output/0/0", 0}},
+        {"/attention?causal=True", {"causal", Q K V "}", "output/0/0", 0}},
+        {"/attention?window=0,0&query_offset=1", {"window", Q K V "}", "output/0/0", 1}},
+        {"/attention?return=weights,lse", {"return", Q K V "}", "weights/0/0", 0}},
+        {"/attention?dtype=float64", {"dtype", Q K ",\"v\":[[0.1],[0.1]]}", "output/0/0", 0.1}},
+        {"/mha?num_heads=1&return_weights=average",
+         {"num_heads", "{\"x\":[[0],[1]],\"w_q\":[[1]],\"w_k\":[[1]],\"w_v\":[[1]]}", "weights/1/1", 0}},
+    };
+    const double expected[] = {logistic(6), 0, 1, 1 - logistic(2), 0.1, logistic(1)};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        field_row row = rows[i].row;
+        row.expected = expected[i];
+        check_rows(rows[i].target, &row, 1);
+    }
+}
+
 int main(int argc, char **argv) {
     static const check_test tests[] = {
         CHECK_TEST(test_tensors_of_attention),
@@ -301,6 +323,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_heads_of_mha),
         CHECK_TEST(test_options_of_mha),
         CHECK_TEST(test_names_of_a_trace),
+        CHECK_TEST(test_options_in_the_query),
         CHECK_TEST(test_null_is_the_same_as_left_out),
     };
     return shared_main(argc, argv, tests, sizeof tests / sizeof *tests, NULL);

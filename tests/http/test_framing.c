@@ -1,5 +1,5 @@
-/* test_framing.c: what comes on the wire that a library would not send: broken and ambiguous framing, odd but legal
- * framing, slow and vanishing clients. */
+/* test_framing.c: bytes that an HTTP library would not send: broken and ambiguous framing, unusual but legal framing,
+ * slow clients and clients that disconnect. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static http_reply exchange(wire_link *wire, const char *text) {
     return wire_reply(wire, 10, false);
 }
 
-/* status 0 in the list: closing without a reply will do as well */
+/* status 0 in the list: the connection may also close without a reply */
 static void expect_refused(const char *name, const char *text, const int statuses[4]) {
     wire_link wire;
     http_reply reply = exchange(&wire, text);
@@ -33,9 +33,9 @@ static void expect_refused(const char *name, const char *text, const int statuse
     for (int i = 0; i < 4; i++) known |= reply.status == statuses[i] && (reply.status || wire.ended);
     CHECK(known, "%s: status %d (%.200s)", name, reply.status, reply.body ? reply.body : "");
     CHECK(wire_ends(&wire, 3), "%s: the connection stays open", name);
-    /* libmicrohttpd 0.9.75 sends the head of its own refusals twice, so that the second stands in the body */
+    /* libmicrohttpd 0.9.75 sends the head of its own refusals twice, so the second is in the body */
     const bool twice = reply.length > 12 && !strncmp(reply.body, "HTTP/1.1 4", 10);
-    CHECK(wire.used == 0 || twice, "%s: more came after the reply: %.100s", name, wire.used ? wire.bytes : "");
+    CHECK(wire.used == 0 || twice, "%s: bytes after the reply: %.100s", name, wire.used ? wire.bytes : "");
     char why[512] = "";
     if (reply.status == 400 && reply.length && strstr(reply.body, "{"))
         CHECK(problem_valid(&reply, why), "%s: %s: %s", name, why, reply.body);
@@ -72,7 +72,9 @@ static void test_broken_framing_is_refused(void) {
         {"an empty length", POST "Content-Length:\r\n\r\n", {400, 400, 400, 400}},
         {"a length over 64 bits", POST "Content-Length: 99999999999999999999999\r\n\r\n", {400, 413, 413, 413}},
         {"another transfer coding", POST "Transfer-Encoding: gzip\r\n\r\n", {400, 501, 400, 400}},
-        {"chunked below another", POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", {400, 501, 400, 400}},
+        {"chunked after another coding",
+         POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+         {400, 501, 400, 400}},
         {"almost chunked", POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", {400, 501, 400, 400}},
         {"a chunk size in words", CHUNKED "G\r\n", {400, 400, 400, 400}},
         {"a negative chunk size", CHUNKED "-1\r\n", {400, 400, 400, 400}},
@@ -93,8 +95,8 @@ static void test_broken_framing_is_refused(void) {
          {400, 400, 400, 400}},
         {"a Host with a blank", "GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n", {400, 400, 400, 400}},
         {"a Host with a user", "GET /healthz HTTP/1.1\r\nHost: a@b\r\n\r\n", {400, 400, 400, 400}},
-        {"a method that is no token", "G{T /healthz HTTP/1.1\r\nHost: x\r\n\r\n", {400, 400, 400, 400}},
-        {"no HTTP at all", "\x16\x03\x01\x02\x01\r\n\r\n", {400, 405, 501, 0}},
+        {"a method that is not a token", "G{T /healthz HTTP/1.1\r\nHost: x\r\n\r\n", {400, 400, 400, 400}},
+        {"not HTTP", "\x16\x03\x01\x02\x01\r\n\r\n", {400, 405, 501, 0}},
         {"no version", "GET /healthz\r\n\r\n", {400, 505, 501, 0}},
         {"a version of the future", "GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n", {400, 505, 501, 0}},
     };
@@ -102,7 +104,7 @@ static void test_broken_framing_is_refused(void) {
         expect_refused(rows[i].name, rows[i].text, rows[i].statuses);
 }
 
-/* Where libmicrohttpd sees another head than was sent, nothing of what follows may be taken for a request. */
+/* If libmicrohttpd reads another head than was sent, nothing that follows may be treated as a request. */
 static void test_doubtful_heads_end_the_connection(void) {
     static const struct {
         const char *name, *text;
@@ -122,7 +124,7 @@ static void test_doubtful_heads_end_the_connection(void) {
         wire_send(&wire, rows[i].text, rows[i].length);
         http_reply reply = wire_reply(&wire, 10, false);
         CHECK(wire_ends(&wire, 3), "%s: the connection stays open", rows[i].name);
-        CHECK(wire.used == 0, "%s: more came after status %d: %.100s", rows[i].name, reply.status, wire.bytes);
+        CHECK(wire.used == 0, "%s: bytes after status %d: %.100s", rows[i].name, reply.status, wire.bytes);
         http_free(&reply);
         wire_close(&wire);
     }
@@ -166,7 +168,7 @@ static void test_odd_but_legal_framing(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         wire_link wire;
         http_reply reply = exchange(&wire, rows[i].text);
-        /* libmicrohttpd 1.0 refuses chunk extensions, as RFC 9112 section 7.1.1 lets it where it sees a danger */
+        /* libmicrohttpd 1.0 refuses chunk extensions, as RFC 9112, section 7.1.1, allows */
         const bool refusable = strstr(rows[i].text, ";a=b") != NULL;
         CHECK((reply.status == 200 && reply_number(&reply, "output/0/0") == 1) || (refusable && reply.status == 400),
               "%s: %d %s", rows[i].name, reply.status, reply.body ? reply.body : "");
@@ -242,12 +244,12 @@ static void test_413_by_length_comes_at_once(void) {
     wire_close(&wire);
 }
 
-/* The connection must go on after an error, or the reply must have said that it won't. */
+/* After an error the connection must stay open, or the reply must have said that it closes. */
 static void test_keep_alive_after_errors(void) {
     static const struct {
         const char *name, *text;
         int status;
-        bool must; /* stay open: the body was read */
+        bool must; /* stay open, as the body was read */
     } rows[] = {
         {"422", POST "Content-Length: 2\r\n\r\n{}", 422, true},
         {"400", POST "Content-Length: 5\r\n\r\n[1,2}", 400, true},
@@ -285,8 +287,23 @@ static void test_half_close(void) {
     shutdown(wire.fd, SHUT_WR);
     http_reply reply = wire_reply(&wire, 10, false);
     CHECK(reply.status == 200, "status %d", reply.status);
+    CHECK(wire_ends(&wire, 3), "the connection of a client that will send no more stays open");
     http_free(&reply);
     wire_close(&wire);
+}
+
+static void test_half_close_in_a_request(void) {
+    static const char *const texts[] = {"", "POST /atten", "POST /attention HTTP/1.1\r\nHos",
+                                        POST "Content-Length: 31\r\n\r\n{\"q\"", CHUNKED "1f\r\n{"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        wire_link wire;
+        CHECK_FATAL(wire_open(&wire, shared.port), "cannot connect");
+        wire_print(&wire, texts[i]);
+        shutdown(wire.fd, SHUT_WR);
+        CHECK(wire_ends(&wire, 3), "text %zu: the connection stays open", i);
+        CHECK(wire.used == 0, "text %zu: a reply: %.100s", i, wire.bytes);
+        wire_close(&wire);
+    }
 }
 
 static void test_connection_close_is_kept(void) {
@@ -305,7 +322,7 @@ static double gauge(const char *name) {
     return value;
 }
 
-/* Waits until nothing but the scrape itself is in flight and no memory is held for requests. */
+/* Waits until only the scrape itself is in flight and requests use no memory. */
 static void expect_idle(const char *label) {
     double flying = NAN, memory = NAN;
     for (const double end = now() + patient(10); now() < end; sleep_seconds(0.05)) {
@@ -332,7 +349,7 @@ static void test_clients_that_leave_while_sending(void) {
     expect_idle("after 50 broken uploads");
 }
 
-static void test_clients_that_leave_while_it_computes(void) {
+static void test_clients_that_leave_while_computing(void) {
     text_buffer text = heavy_post(150000);
     for (int i = 0; i < 6; i++) {
         wire_link wire;
@@ -363,7 +380,7 @@ static void test_a_slow_sender_gets_its_answer(void) {
     wire_close(&slow);
 }
 
-static void test_a_stalled_sender_is_let_go(void) {
+static void test_a_stalled_sender_gets_408(void) {
     static const char *const flags[] = {"--body-timeout", "1s", "--head-timeout", "1s", NULL};
     static const char *const texts[] = {POST "Content-Length: 31\r\n\r\n{\"q\"", CHUNKED "1f\r\n{\"q\"",
                                         "POST /attention HTTP/1.1\r\nHos"};
@@ -407,11 +424,12 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_413_by_length_comes_at_once),
         CHECK_TEST(test_keep_alive_after_errors),
         CHECK_TEST(test_half_close),
+        CHECK_TEST(test_half_close_in_a_request),
         CHECK_TEST(test_connection_close_is_kept),
         CHECK_TEST(test_clients_that_leave_while_sending),
-        CHECK_TEST(test_clients_that_leave_while_it_computes),
+        CHECK_TEST(test_clients_that_leave_while_computing),
         CHECK_TEST(test_a_slow_sender_gets_its_answer),
-        CHECK_TEST(test_a_stalled_sender_is_let_go),
+        CHECK_TEST(test_a_stalled_sender_gets_408),
         CHECK_TEST(test_no_second_log_line_from_a_path),
     };
     return shared_main(argc, argv, tests, sizeof tests / sizeof *tests, NULL);

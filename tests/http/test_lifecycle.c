@@ -1,23 +1,30 @@
-/* test_lifecycle.c: starting, the command line, `call`, `health`, and stopping. */
+/* test_lifecycle.c: start, command line, `call`, `health`, stop. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <net/if.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "case.h"
 
 #define SMALL "{\"q\":[[0]],\"k\":[[0]],\"v\":[[1]]}"
 
-/* The log is written by a thread of its own: waits for the word, a second if need be. */
+/* A thread of its own writes the log: waits up to a second for the word. */
 static void expect_logged(const daemon_process *daemon, const char *word) {
     for (const double end = now() + patient(1);; sleep_seconds(0.01)) {
         char *log = daemon_log(daemon);
         const bool found = strstr(log, word) != NULL, late = now() > end;
-        if (late) CHECK(found, "the log does not speak of %s: %.500s", word, log);
+        if (late) CHECK(found, "%s is not in the log: %.500s", word, log);
         free(log);
         if (found || late) return;
     }
@@ -91,6 +98,63 @@ static void test_environment(void) {
     unsetenv("ATTENTIOND_MAX_BODY");
 }
 
+static void test_unknown_variables_are_logged(void) {
+    daemon_process daemon;
+    setenv("ATTENTIOND_MAX_BODYS", "secret", 1);
+    CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
+    expect_logged(&daemon, "unknown environment variable ATTENTIOND_MAX_BODYS; did you mean ATTENTIOND_MAX_BODY");
+    char *log = daemon_log(&daemon);
+    CHECK(!strstr(log, "secret"), "the log has the value: %s", log);
+    free(log);
+    CHECK(daemon_stop(&daemon, SIGTERM, NULL) == 0, "exit status");
+    unsetenv("ATTENTIOND_MAX_BODYS");
+}
+
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool ok =
+        fd >= 0 && !bind(fd, (const void *)&address, sizeof address) && !getsockname(fd, (void *)&address, &length);
+    close(fd);
+    return ok ? ntohs(address.sin_port) : 0;
+}
+
+/* Starts a program; its standard output goes to `output`, or nowhere if that is -1. */
+static pid_t launch(const char *const *arguments, int output) {
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid) return pid;
+    const int null = open("/dev/null", O_RDWR);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int fd = 0; fd < 3; fd++) dup2(fd == 1 && output >= 0 ? output : null, fd);
+    execv(arguments[0], (char *const *)(void *)arguments);
+    _exit(127);
+}
+
+/* Whoever gets a connection gets an answer: the socket does not listen before the daemon is ready. */
+static void test_the_first_request_is_answered(void) {
+    char port[16];
+    const int number = free_port();
+    snprintf(port, sizeof port, "%d", number);
+    for (int i = 0; i < 20; i++) {
+        const pid_t pid = launch((const char *const[]){daemon_binary(), "--port", port, NULL}, -1);
+        wire_link wire;
+        bool open = false;
+        for (const double end = now() + patient(10); !open && now() < end;) open = wire_open(&wire, number);
+        CHECK_FATAL(open, "no daemon");
+        wire_print(&wire, "POST /attention HTTP/1.1\r\nHost: x\r\nContent-Length: 31\r\n\r\n" SMALL);
+        http_reply reply = wire_reply(&wire, 10, false);
+        CHECK(reply.status == 200, "start %d: %d %s", i, reply.status, reply.body ? reply.body : "");
+        http_free(&reply);
+        wire_close(&wire);
+        int status = -1;
+        kill(pid, SIGTERM);
+        waitpid(pid, &status, 0);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "start %d: ended with %x", i, (unsigned)status);
+    }
+}
+
 static void test_a_port_that_is_taken_exits_1(void) {
     char port[16];
     snprintf(port, sizeof port, "%d", shared.port);
@@ -108,7 +172,7 @@ static void test_help_and_version(void) {
     command_result help = command_run((const char *const[]){"--help", NULL}, "", 0);
     CHECK(help.status == 0 && !*help.errors, "--help: %d %s", help.status, help.errors);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        CHECK(strstr(help.output, words[i]), "--help does not speak of %s", words[i]);
+        CHECK(strstr(help.output, words[i]), "%s is not in --help", words[i]);
     command_free(&help);
     command_result version = command_run((const char *const[]){"--version", NULL}, "", 0);
     char *number = file_read("VERSION", NULL);
@@ -141,6 +205,8 @@ static void test_call(void) {
         if (rows[i].code) {
             const char *code = json_string_value(json_object_get(json, "code"));
             CHECK(code && !strcmp(code, rows[i].code), "call %zu: %.200s", i, result.output);
+            CHECK(!strstr(result.errors, "docker run: use -i") == !!*rows[i].body, "call %zu: stderr %s", i,
+                  result.errors);
         } else
             CHECK(json_object_get(json, "output"), "call %zu: %.200s", i, result.output);
         json_decref(json);
@@ -148,8 +214,8 @@ static void test_call(void) {
     }
 }
 
-/* The same bytes come by socket and by call. */
-static void test_call_gives_the_bytes_of_the_service(void) {
+/* The service and `call` give the same numbers. */
+static void test_call_gives_the_numbers_of_the_service(void) {
     static const char body[] = "{\"q\":[[0.1,2],[3,0.7]],\"k\":[[1,2],[0.3,4]],\"v\":[[1,0.9],[0.2,1]],\"trace\":true}";
     http_reply reply = http_post("/attention", body);
     command_result result = command_run((const char *const[]){"call", "attention", NULL}, body, strlen(body));
@@ -176,21 +242,106 @@ static void test_health(void) {
     command_free(&result);
 }
 
-static void test_an_idle_daemon_is_gone_at_once(void) {
+/* In namespaces of its own, as in a container: a process that starts the program, then `health`. */
+typedef struct namespace_run {
+    const char *const *daemons[3]; /* arguments of each; NULL ends them */
+    const char *const *health;
+    const char *variable, *value; /* of the environment of `health` */
+} namespace_run;
+
+static void bring_loopback_up(void) {
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ioctl(fd, SIOCSIFFLAGS, &request);
+    close(fd);
+}
+
+/* Starts a daemon and waits until it says that it listens. */
+static void launch_ready(const char *const *arguments) {
+    int ends[2];
+    char byte = 0;
+    if (pipe(ends)) _exit(81);
+    launch(arguments, ends[1]);
+    close(ends[1]);
+    while (byte != '\n')
+        if (read(ends[0], &byte, 1) != 1) _exit(82);
+}
+
+/* Exit status of the health command; 77: namespaces are not allowed here. */
+static int run_in_namespaces(const namespace_run *run) {
+    fflush(NULL);
+    const pid_t outer = fork();
+    if (outer == 0) {
+        if (unshare(CLONE_NEWNET | CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID)) _exit(77);
+        const pid_t first = fork(); /* process 1 of the namespace: all others end with it */
+        if (first == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            bring_loopback_up();
+            for (size_t i = 0; i < 3 && run->daemons[i]; i++) launch_ready(run->daemons[i]);
+            if (run->variable) setenv(run->variable, run->value, 1);
+            int status = -1;
+            waitpid(launch(run->health, -1), &status, 0);
+            _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 79);
+        }
+        int status = -1;
+        waitpid(first, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 80);
+    }
+    int status = -1;
+    waitpid(outer, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_health_finds_the_daemon(void) {
+    const char *const any[] = {daemon_binary(), "--port", "0", NULL};
+    const char *const other[] = {daemon_binary(), "--port", "9000", NULL};
+    const char *const every[] = {daemon_binary(), "--host", "::", "--port", "9000", NULL};
+    const char *const usual[] = {daemon_binary(), NULL};
+    const char *const health[] = {daemon_binary(), "health", NULL};
+    const char *const told[] = {daemon_binary(), "health", "--port", "9000", NULL};
+    const char *const wrong[] = {daemon_binary(), "health", "--port", "9001", NULL};
+    const struct {
+        const char *name;
+        namespace_run run;
+        int status;
+    } rows[] = {
+        {"none", {{NULL}, health, NULL, NULL}, 1},
+        {"port 0", {{any}, health, NULL, NULL}, 0},
+        {"port 9000", {{other}, health, NULL, NULL}, 0},
+        {"port 9000, as in the image", {{other}, health, "ATTENTIOND_HOST", "0.0.0.0"}, 0},
+        {"every address", {{every}, health, NULL, NULL}, 0},
+        {"several, one on the usual port", {{usual, other}, health, NULL, NULL}, 0},
+        {"several, none on the usual port", {{any, other}, health, NULL, NULL}, 1},
+        {"several, a flag decides", {{any, other}, told, NULL, NULL}, 0},
+        {"several, a variable decides", {{any, other}, health, "ATTENTIOND_PORT", "9000"}, 0},
+        {"one, but a flag says another port", {{other}, wrong, NULL, NULL}, 1},
+        {"one, but a variable says another port", {{other}, health, "ATTENTIOND_PORT", "9001"}, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int status = run_in_namespaces(&rows[i].run);
+        if (status == 77) {
+            check_skip("namespaces are not allowed here");
+            return;
+        }
+        CHECK(status == rows[i].status, "%s: status %d", rows[i].name, status);
+    }
+}
+
+static void test_an_idle_daemon_stops_at_once(void) {
     static const int signals[] = {SIGTERM, SIGINT};
     for (size_t i = 0; i < 2; i++) {
         daemon_process daemon;
         wire_link wire;
         double seconds;
         CHECK_FATAL(daemon_start(&daemon, NULL), "no daemon");
-        CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect"); /* an idle connection must not hold it up */
+        CHECK_FATAL(wire_open(&wire, daemon.port), "cannot connect"); /* an idle connection must not delay the stop */
         wire_print(&wire, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
         http_reply reply = wire_reply(&wire, 5, false);
         CHECK(reply.status == 200, "status %d", reply.status);
         http_free(&reply);
         const int status = daemon_stop(&daemon, signals[i], &seconds);
         CHECK(status == 0, "signal %d: exit status %d", signals[i], status);
-        CHECK(seconds < patient(2), "signal %d: gone after %g s", signals[i], seconds);
+        CHECK(seconds < patient(2), "signal %d: stopped after %g s", signals[i], seconds);
         wire_close(&wire);
     }
 }
@@ -215,7 +366,7 @@ static void test_a_drain_answers_what_is_in_flight(void) {
     sleep_seconds(0.3);
     kill(daemon.pid, SIGTERM);
     sleep_seconds(0.1);
-    size_t answered = 0; /* at about the signal: those could not know of it */
+    size_t answered = 0; /* at the time of the signal: these cannot say Connection: close */
     bool early[POSTS];
     for (size_t i = 0; i < POSTS; i++) {
         char byte;
@@ -275,7 +426,7 @@ static void test_the_drain_time_out(void) {
     expect_problem(&reply, 503, "shutting_down", NULL, "cancelled by the drain");
     http_free(&reply);
     CHECK(daemon_stop(&daemon, 0, &seconds) == 0, "exit status");
-    CHECK(seconds < patient(5), "gone %g s later", seconds);
+    CHECK(seconds < patient(5), "stopped %g s later", seconds);
     wire_close(&wire);
     text_free(&text);
 }
@@ -312,12 +463,15 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_the_ready_line),
         CHECK_TEST(test_bad_values_exit_2),
         CHECK_TEST(test_environment),
+        CHECK_TEST(test_unknown_variables_are_logged),
+        CHECK_TEST(test_the_first_request_is_answered),
         CHECK_TEST(test_a_port_that_is_taken_exits_1),
         CHECK_TEST(test_help_and_version),
         CHECK_TEST(test_call),
-        CHECK_TEST(test_call_gives_the_bytes_of_the_service),
+        CHECK_TEST(test_call_gives_the_numbers_of_the_service),
         CHECK_TEST(test_health),
-        CHECK_TEST(test_an_idle_daemon_is_gone_at_once),
+        CHECK_TEST(test_health_finds_the_daemon),
+        CHECK_TEST(test_an_idle_daemon_stops_at_once),
         CHECK_TEST(test_a_drain_answers_what_is_in_flight),
         CHECK_TEST(test_unready_during_the_drain_delay),
         CHECK_TEST(test_the_drain_time_out),

@@ -57,7 +57,12 @@ void exchange_free(exchange *e) {
 
 exchange exchange_send(const char *method, const char *path, exchange_headers headers, const char *body) {
     const size_t chunk = 1 + check_random_below(40);
-    const api_head head = {.method = method, .path = path, .header = header_value, .context = &headers};
+    char target[200];
+    snprintf(target, sizeof target, "%s", path);
+    char *query = strchr(target, '?');
+    if (query) *query++ = '\0';
+    const api_head head = {
+        .method = method, .path = target, .query = query, .header = header_value, .context = &headers};
     char *text = exchange_quoted(body);
     api_request *request = api_begin(&exchange_service, &head);
     const api_response *response = api_refused(request);

@@ -32,6 +32,7 @@ typedef struct exchange_headers {
 char *exchange_quoted(const char *body); /* with " for ', malloc'd */
 exchange exchange_keep(const api_response *response);
 void exchange_free(exchange *answer);
+/* `path` may have a query string behind it */
 exchange exchange_send(const char *method, const char *path, exchange_headers headers, const char *body);
 /* a string member of the answer's object, "(none)" where there is none */
 const char *exchange_member(const exchange *answer, const char *name);

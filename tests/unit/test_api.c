@@ -213,6 +213,56 @@ static void test_trace_of_a_request(void) {
     free(body);
 }
 
+/* ---- lists and texts for the host ------------------------------------------------------------------------------- */
+
+static void test_labels(void) {
+    bool computes, found = false;
+    const char *label, *last = NULL;
+    size_t computing = 0;
+    for (size_t i = 0; (label = api_route_label(i, &computes)); i++) {
+        const char *other;
+        bool ignored;
+        for (size_t j = 0; j < i && (other = api_route_label(j, &ignored)); j++)
+            CHECK(strcmp(label, other) != 0, "%s comes twice", label);
+        computing += computes;
+        found |= strcmp(label, "/attention") == 0 && computes;
+        last = label;
+    }
+    CHECK(found && last && strcmp(last, "unmatched") == 0, "the last label is %s", last);
+    size_t operations = 0;
+    while (api_operation_label(operations)) operations++;
+    CHECK(computing == 2 * operations, "%zu routes compute, of %zu operations", computing, operations);
+    CHECK(strcmp(api_operation_label(0), "attention") == 0 && strcmp(api_operation_label(1), "mha") == 0, "operations");
+    CHECK(strcmp(api_format_label(0), "json") == 0 && strcmp(api_format_label(1), "safetensors") == 0 &&
+              strcmp(api_format_label(2), "oip") == 0 && !api_format_label(3),
+          "formats");
+    for (size_t i = 0; (label = api_code_label(i)); i++) last = label;
+    CHECK(strcmp(api_code_label(0), "invalid_json") == 0 && strcmp(last, "compute_timeout") == 0, "codes");
+}
+
+static void test_json_strings(void) {
+    static const struct {
+        const char *string, *json;
+    } rows[] = {{"", "\"\""},
+                {"plain", "\"plain\""},
+                {"a\"b\\c", "\"a\\\"b\\\\c\""},
+                {"line\n\x7f", "\"line\\u000a\\u007f\""},
+                {"\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\""},
+                {"a\xff\xc3z", "\"a??z\""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[64];
+        const size_t length = strlen(rows[i].json);
+        CHECK(api_json_string(text, sizeof text, rows[i].string) == length && memcmp(text, rows[i].json, length) == 0,
+              "expected %s, got %.*s", rows[i].json, (int)length, text);
+        CHECK(api_json_string(text, length, rows[i].string) == length, "%s fits its own length", rows[i].json);
+        for (size_t short_of = 1; short_of <= length; short_of++) {
+            memset(text, '#', sizeof text);
+            CHECK(api_json_string(text, length - short_of, rows[i].string) == 0, "%s does not fit", rows[i].json);
+            CHECK(text[length - short_of] == '#', "%s: written past %zu bytes", rows[i].json, length - short_of);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     exchange_init();
     const check_test tests[] = {
@@ -225,6 +275,8 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_memory_full_now),
         CHECK_TEST(test_cancel_and_fail),
         CHECK_TEST(test_trace_of_a_request),
+        CHECK_TEST(test_labels),
+        CHECK_TEST(test_json_strings),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

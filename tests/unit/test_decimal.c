@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "../../api/numbers/decimal.h"
-#include "../../api/numbers/decimal_internal.h"
 #include "../support/check.h"
+#include "decimal_text.h"
 
 #define TEXT 1400
 
@@ -72,15 +72,15 @@ static void step_up(char text[TEXT]) { *(strchr(text, 'e') - 1) = '1'; }
 
 static void check_double(const char *text, double expected, int residual) {
     const size_t length = strlen(text);
-    const api_decimal got = api_decimal_to_double(text, length, true);
+    const api_decimal got = double_of_text(text, length, true);
     CHECK(bits_of(got.value) == bits_of(expected), "%.60s... is %a, got %a", text, expected, got.value);
     if (residual != 2) CHECK(got.residual == residual, "%.60s...: residual %d, got %d", text, residual, got.residual);
 }
 
 static void check_float(const char *text, float expected) {
-    const float got = api_decimal_to_float(text, strlen(text));
+    const float got = float_of_text(text, strlen(text));
     CHECK(float_bits(got) == float_bits(expected), "%.60s... is %a, got %a", text, (double)expected, (double)got);
-    const float twice = api_decimal_round_f32(api_decimal_to_double(text, strlen(text), false));
+    const float twice = api_decimal_round_f32(double_of_text(text, strlen(text), false));
     CHECK(float_bits(twice) == float_bits(expected), "%.60s... by way of double is %a, got %a", text, (double)expected,
           (double)twice);
 }
@@ -164,7 +164,7 @@ static void check_text(const char *text) {
     CHECK(end == padded + length, "%s: the scan stopped after %td", text, end - padded);
     CHECK(bits_of(api_short_to_double(number)) == bits_of(x), "%s scanned", text);
     CHECK(float_bits(api_short_to_float(number)) == float_bits(y), "%s scanned as float", text);
-    const api_decimal a = api_short_to_decimal(number), b = api_decimal_to_double(text, length, false);
+    const api_decimal a = api_short_to_decimal(number), b = double_of_text(text, length, false);
     CHECK(a.residual == b.residual, "%s: residual %d scanned, %d read", text, a.residual, b.residual);
 }
 
@@ -282,15 +282,15 @@ static void check_small_format(float (*round)(api_decimal), int precision, int e
         const float at_low = low >= limit ? INFINITY : (float)low, at_high = high >= limit ? INFINITY : (float)high;
         char text[TEXT];
         print_exactly(text, 2 * m + 1, unit - 1);
-        const float tie = round(api_decimal_to_double(text, strlen(text), false));
+        const float tie = round(double_of_text(text, strlen(text), false));
         CHECK(tie == (m & 1 ? at_high : at_low), "%s: %.20s ties to %a, got %a", name, text,
               (double)(m & 1 ? at_high : at_low), (double)tie);
         step_up(text);
-        const float above = round(api_decimal_to_double(text, strlen(text), false));
+        const float above = round(double_of_text(text, strlen(text), false));
         CHECK(above == at_high, "%s: above %a is %a, got %a", name, middle, (double)at_high, (double)above);
         print_exactly(text, 2 * m + 1, unit - 1);
         step_down(text);
-        const float below = round(api_decimal_to_double(text, strlen(text), false));
+        const float below = round(double_of_text(text, strlen(text), false));
         CHECK(below == at_low, "%s: below %a is %a, got %a", name, middle, (double)at_low, (double)below);
         const float same = round((api_decimal){-low, 0});
         CHECK(same == -at_low && signbit(same), "%s: %a is its own value, got %a", name, -low, (double)same);
@@ -375,7 +375,7 @@ static void check_float_written(uint32_t bits, bool thorough) {
     const size_t length = api_decimal_from_float(text, x);
     if (!CHECK(length <= API_DECIMAL_MAX, "%a takes %zu bytes", (double)x, length)) return;
     text[length] = '\0';
-    const float back = api_decimal_to_float(text, length);
+    const float back = float_of_text(text, length);
     CHECK(float_bits(back) == bits, "%a is written %s", (double)x, text);
     CHECK(significant(text) <= 9, "%s has more than nine digits", text);
     if (thorough) check_shortest(text, (double)x, true);
@@ -442,17 +442,36 @@ static void test_known_texts(void) {
     CHECK(strcmp(text, "1e-45") == 0, "the least float is %s", text);
 }
 
+static void test_unsigned_integers(void) {
+    static const struct {
+        const char *text;
+        size_t length;
+        uint64_t value;
+    } cases[] = {{"", 0, 0},
+                 {"x1", 0, 0},
+                 {"-1", 0, 0},
+                 {"0", 1, 0},
+                 {"007,8", 3, 7},
+                 {"123x", 3, 123},
+                 {"18446744073709551615", 20, UINT64_MAX},
+                 {"18446744073709551616", 20, UINT64_MAX},
+                 {"99999999999999999999999 ", 23, UINT64_MAX},
+                 {"1844674407370955161", 19, 1844674407370955161}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t value;
+        const size_t length = api_read_unsigned(cases[i].text, &value);
+        CHECK(length == cases[i].length && value == cases[i].value, "\"%s\": %zu digits, %" PRIu64, cases[i].text,
+              length, value);
+    }
+}
+
 int main(int argc, char **argv) {
     const check_test tests[] = {
-        CHECK_TEST(test_doubles_at_midpoints),
-        CHECK_TEST(test_floats_at_midpoints),
-        CHECK_TEST(test_powers_of_ten),
-        CHECK_TEST(test_random_decimals),
-        CHECK_TEST(test_scan_takes_what_is_short),
-        CHECK_TEST(test_long_decimals),
-        CHECK_TEST(test_small_formats),
-        CHECK_TEST(test_floats_are_written),
-        CHECK_TEST(test_doubles_are_written),
+        CHECK_TEST(test_unsigned_integers),   CHECK_TEST(test_doubles_at_midpoints),
+        CHECK_TEST(test_floats_at_midpoints), CHECK_TEST(test_powers_of_ten),
+        CHECK_TEST(test_random_decimals),     CHECK_TEST(test_scan_takes_what_is_short),
+        CHECK_TEST(test_long_decimals),       CHECK_TEST(test_small_formats),
+        CHECK_TEST(test_floats_are_written),  CHECK_TEST(test_doubles_are_written),
         CHECK_TEST(test_known_texts),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -1,4 +1,7 @@
 /* Documents, tensors and shapes of /attention: each rule of docs/api.md, sections 1 and 2. */
+#include <stdio.h>
+#include <string.h>
+
 #include "../support/exchange.h"
 
 #define ATTENTION(fields) "{'q':[[1,0],[0,1]],'k':[[1,0],[0,1],[1,1]],'v':[[1],[2],[4]]," fields "}"
@@ -18,6 +21,67 @@ static void test_documents(void) {
     expect_error("/attention", ATTENTION("'casual':true"), 422, "unknown_field", "/casual", "\"causal\"");
     expect_error("/attention", ATTENTION("'a/b~':null"), 422, "unknown_field", "/a~1b~0", NULL);
     expect_error("/attention", ATTENTION("'num_head':2"), 422, "unknown_field", "/num_head", "\"num_heads\"");
+}
+
+/* an unknown field names what is meant by it, and nothing if nothing is near */
+static void test_hints(void) {
+    static const struct {
+        const char *path, *field, *hint; /* hint NULL: there is none */
+    } rows[] = {
+        {"/attention", "casual", "did you mean \"causal\"?"},
+        {"/attention", "CAUSAL", "did you mean \"causal\"?"},
+        {"/attention", "num_head", "did you mean \"num_heads\"?"},
+        {"/attention", "tokn", "did you mean \"tokens\"?"},
+        {"/mha", "w_x", "did you mean \"w_"},
+        {"/attention", "w_q", "/mha has it"},
+        {"/mha", "layout", "/attention has it"},
+        {"/attention", "attn_mask", "\"mask\": true or 1 means that the key may be attended to"},
+        {"/attention", "key_padding_mask", "\"mask\": true or 1 means that the key may be attended to"},
+        {"/mha", "attention_mask", "\"mask\": true or 1 means that the key may be attended to"},
+        {"/attention", "attn_mask", "\"bias\""},
+        {"/attention", "is_causal", "\"causal\""},
+        {"/attention", "n_head", "\"num_heads\""},
+        {"/mha", "n_heads", "\"num_heads\""},
+        {"/mha", "num_attention_heads", "\"num_heads\""},
+        {"/mha", "head_count", "\"num_heads\""},
+        {"/mha", "num_key_value_heads", "\"num_kv_heads\""},
+        {"/attention", "query", "\"q\""},
+        {"/mha", "query", "\"x\""},
+        {"/attention", "Key", "\"k\""},
+        {"/attention", "value", "\"v\""},
+        {"/attention", "values", "\"v\""},
+        {"/attention", "past_key", "\"past_k\""},
+        {"/attention", "past_value", "\"past_v\""},
+        {"/attention", "logit_softcapping", "\"softcap\""},
+        {"/attention", "sliding_window", "\"window\""},
+        {"/attention", "softmax_scale", "\"scale\""},
+        {"/attention", "temperature", "1/temperature"},
+        {"/attention", "need_weights", "\"return_weights\""},
+        {"/mha", "average_attn_weights", "\"average\""},
+        {"/mha", "in_proj_weight", "out_in"},
+        {"/attention", "dropout", "no dropout at inference"},
+        {"/attention", "dropout_p", "no dropout at inference"},
+        {"/attention", "in_proj_weight", NULL},
+        {"/attention", "rope", NULL},
+        {"/attention", "foo", NULL},
+        {"/attention", "", NULL},
+        {"/attention", "model", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{'%s':1,'q':[[1]],'k':[[1]],'v':[[1]]}", rows[i].field);
+        exchange e = exchange_send("POST", rows[i].path, (exchange_headers){{NULL}}, body);
+        const char *detail = exchange_member(&e, "detail");
+        CHECK(strcmp(exchange_member(&e, "code"), "unknown_field") == 0 && exchange_member(&e, "pointer")[0] == '/' &&
+                  strcmp(exchange_member(&e, "pointer") + 1, rows[i].field) == 0,
+              "%s", e.body);
+        if (rows[i].hint)
+            CHECK(strstr(detail, rows[i].hint), "%s: %s", rows[i].field, detail);
+        else
+            CHECK(detail[strlen(detail) - 1] == '"' && !strchr(detail, '?') && !strchr(detail, ';'), "%s: %s",
+                  rows[i].field, detail);
+        exchange_free(&e);
+    }
 }
 
 static void test_the_first_error_counts(void) {
@@ -155,9 +219,13 @@ static void test_heads(void) {
 int main(int argc, char **argv) {
     exchange_init();
     const check_test tests[] = {
-        CHECK_TEST(test_documents),        CHECK_TEST(test_the_first_error_counts),
-        CHECK_TEST(test_tensor_spellings), CHECK_TEST(test_numbers),
-        CHECK_TEST(test_shapes),           CHECK_TEST(test_heads),
+        CHECK_TEST(test_documents),
+        CHECK_TEST(test_hints),
+        CHECK_TEST(test_the_first_error_counts),
+        CHECK_TEST(test_tensor_spellings),
+        CHECK_TEST(test_numbers),
+        CHECK_TEST(test_shapes),
+        CHECK_TEST(test_heads),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -8,6 +8,7 @@
 
 #include "../../api/numbers/decimal.h"
 #include "../support/check.h"
+#include "decimal_text.h"
 
 typedef struct format {
     const char *name;
@@ -90,7 +91,7 @@ static int digits_of(const char *text) {
 }
 
 static double reads_as(const format *f, const char *text) {
-    return (double)f->round_exactly(api_decimal_to_double(text, strlen(text), true));
+    return (double)f->round_exactly(double_of_text(text, strlen(text), true));
 }
 
 /* Decimals of `digits` digits around x that read back as x: the distance of the closest, infinite where there is none.

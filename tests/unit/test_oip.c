@@ -232,7 +232,7 @@ static void test_errors_of_the_host_have_the_member(void) {
         memset(detail, '"', sizeof detail);
         detail[sizeof detail - 1] = '\0';
         api_response response;
-        api_fail_static(&response, buffer, codes[i], i % 2 ? detail : "a sentence", 1, true);
+        api_fail_static(&response, buffer, api_protocol_of(INFER), codes[i], i % 2 ? detail : "a sentence", 1);
         json_t *json = json_loadb(response.body, response.length, JSON_REJECT_DUPLICATES, NULL);
         CHECK(json && json_string_length(json_object_get(json, "error")) > 0, "%.*s", (int)response.length,
               response.body);
@@ -245,7 +245,10 @@ static void test_errors_of_the_host_have_the_member(void) {
         check_error(&a, a.response->status, codes[i], NULL, codes[i]);
         done(&a);
     }
-    CHECK(api_under_v2("/v2") && api_under_v2("/v2/x") && api_under_v2("/v2?x") && !api_under_v2("/v2x"), "paths");
+    const api_protocol *protocol = api_protocol_of(INFER), *plain = api_protocol_of("/attention");
+    CHECK(protocol != plain && api_protocol_of("/v2") == protocol && api_protocol_of("/v2/x") == protocol &&
+              api_protocol_of("/v2?x") == protocol && api_protocol_of("/v2x") == plain && api_protocol_of("*") == plain,
+          "paths");
 }
 
 static void test_a_body_over_the_limit(void) {
@@ -419,7 +422,7 @@ static void test_faults_of_the_protocol(void) {
     CHECK(strstr(text(&a, "error"), "output, weights, scores"), "the known names: %s", text(&a, "error"));
     done(&a);
     a = send_json(INFER, IN(T("q", "[1]", "INT8", "[1]"), K, V));
-    CHECK(strstr(text(&a, "error"), "FP32, FP64, FP16, BF16, BOOL, INT32, INT64"), "%s", text(&a, "error"));
+    CHECK(strstr(text(&a, "error"), "FP64, FP32, FP16, BF16, BOOL, INT64, INT32"), "%s", text(&a, "error"));
     done(&a);
 }
 

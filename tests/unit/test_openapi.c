@@ -8,7 +8,7 @@
 
 #include "../../api/api.h"
 #include "../../api/base/error.h"
-#include "../../api/fields/fields.h"
+#include "../../api/endpoints/operation.h"
 #include "../support/check.h"
 
 extern const unsigned char api_openapi_json[];
@@ -70,33 +70,33 @@ static void test_every_error_is_described(void) {
     }
 }
 
-/* `object` has as keys just the names of the table that the endpoint knows, `list` (may be NULL) holds just them */
-static void same_names(const char *what, json_t *object, json_t *list, const api_known_name *names, size_t count,
-                       api_endpoint endpoint) {
-    size_t known = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!(names[i].endpoints & endpoint)) continue;
-        known++;
-        CHECK(json_object_get(object, names[i].name) != NULL, "%s lacks %s", what, names[i].name);
-        CHECK(!list || holds(list, names[i].name), "%s: the list lacks %s", what, names[i].name);
-    }
-    CHECK(json_object_size(object) == known, "%s has %zu names, the code knows %zu", what, json_object_size(object),
-          known);
-    CHECK(!list || json_array_size(list) == known, "%s: a list of %zu, the code knows %zu", what, json_array_size(list),
-          known);
+/* `object` has the key, and `list` (may be NULL) the string */
+static void has_name(const char *what, json_t *object, json_t *list, const char *name) {
+    CHECK(json_object_get(object, name) != NULL, "%s lacks %s", what, name);
+    CHECK(!list || holds(list, name), "%s: the list lacks %s", what, name);
 }
 
-static void names_of(api_endpoint endpoint, const char *request, const char *reply) {
-    json_t *fields = SCHEMA(request, "properties");
+/* ... and nothing else */
+static void has_count(const char *what, json_t *object, json_t *list, size_t count) {
+    CHECK(json_object_size(object) == count, "%s has %zu names, the code knows %zu", what, json_object_size(object),
+          count);
+    CHECK(!list || json_array_size(list) == count, "%s: a list of %zu, the code knows %zu", what, json_array_size(list),
+          count);
+}
+
+static void names_of(const api_schema *schema, const char *request, const char *reply) {
+    json_t *fields = SCHEMA(request, "properties"), *names = SCHEMA(reply, "properties");
     json_t *list = AT(json_array_get(AT(fields, "return", "anyOf"), 0), "items", "enum");
     CHECK(list != NULL, "%s: no list of names in return", request);
-    same_names(request, fields, NULL, api_fields, API_FIELD_COUNT, endpoint);
-    same_names(reply, SCHEMA(reply, "properties"), list, api_names, API_NAME_COUNT, endpoint);
+    for (size_t i = 0; i < api_field_count(schema); i++) has_name(request, fields, NULL, api_field_at(schema, i)->name);
+    for (size_t i = 0; i < api_name_count(schema); i++) has_name(reply, names, list, api_name_at(schema, i)->name);
+    has_count(request, fields, NULL, api_field_count(schema));
+    has_count(reply, names, list, api_name_count(schema));
 }
 
 static void test_fields_and_names_are_those_of_the_code(void) {
-    names_of(API_ATTENTION, "AttentionRequest", "AttentionReply");
-    names_of(API_MHA, "MhaRequest", "MhaReply");
+    names_of(&api_attention.schema, "AttentionRequest", "AttentionReply");
+    names_of(&api_mha.schema, "MhaRequest", "MhaReply");
 }
 
 /* a path of the document with a name for its parameter, in static memory */
@@ -214,7 +214,8 @@ static void examples_of(const char *path, size_t least) {
 static void test_examples_are_true(void) {
     examples_of("/attention", 4);
     examples_of("/mha", 1);
-    examples_of("/v2/models/{model}/infer", 1);
+    examples_of("/v2/models/attention/infer", 1);
+    examples_of("/v2/models/mha/infer", 1);
 }
 
 static void test_references_lead_somewhere(void) {

@@ -12,7 +12,7 @@
 typedef struct taking {
     api_memory memory;
     api_reader *reader;
-    json_t *skeleton;
+    json_t *document;
     api_value *value;
     api_error error;
     bool finite;
@@ -25,14 +25,14 @@ static void start_at(taking *t, const char *text, json_int_t index) {
     api_memory_init(&t->memory, NULL);
     t->reader = api_reader_new(&t->memory, 0);
     api_reader_push(t->reader, text, strlen(text));
-    t->skeleton = api_reader_finish(t->reader, &t->error);
-    t->value = t->skeleton ? api_reader_value(t->reader, index) : NULL;
+    t->document = api_reader_finish(t->reader, &t->error);
+    t->value = t->document ? api_reader_value(t->reader, index) : NULL;
     if (!CHECK(t->value != NULL, "%s: %s", text, t->error.detail)) abort();
 }
 static void start(taking *t, const char *text) { start_at(t, text, 0); }
 
 static void end(taking *t) {
-    json_decref(t->skeleton);
+    json_decref(t->document);
     api_memory_deinit(&t->memory);
 }
 
@@ -393,15 +393,89 @@ static void test_bytes_as_integers(void) {
 
 static void test_dtypes(void) {
     static const struct {
-        const char *name;
+        const char *name, *datatype;
         size_t size;
-    } all[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"BOOL", 1}, {"I64", 8}, {"I32", 4}};
+        api_kind kind;
+    } all[] = {{"F64", "FP64", 8, API_KIND_REAL},     {"F32", "FP32", 4, API_KIND_REAL},
+               {"F16", "FP16", 2, API_KIND_REAL},     {"BF16", "BF16", 2, API_KIND_REAL},
+               {"BOOL", "BOOL", 1, API_KIND_BOOLEAN}, {"I64", "INT64", 8, API_KIND_INTEGER},
+               {"I32", "INT32", 4, API_KIND_INTEGER}};
+    CHECK(API_DTYPE_COUNT == 8, "each dtype is in this list");
     for (size_t i = 0; i < 7; i++) {
         const api_dtype dtype = api_dtype_of_name(all[i].name);
         CHECK(dtype != API_DTYPE_NONE && strcmp(api_dtype_name(dtype), all[i].name) == 0, "%s", all[i].name);
+        CHECK(api_dtype_of_datatype(all[i].datatype) == dtype, "%s", all[i].datatype);
+        CHECK(strcmp(api_dtypes[dtype].datatype, all[i].datatype) == 0, "%s", all[i].datatype);
         CHECK(api_dtype_size(dtype) == all[i].size, "%s has %zu bytes", all[i].name, api_dtype_size(dtype));
+        CHECK(api_dtypes[dtype].kind == all[i].kind && api_dtypes[dtype].read, "%s", all[i].name);
+        CHECK(!api_dtypes[dtype].round == (all[i].kind != API_KIND_REAL), "%s", all[i].name);
     }
     CHECK(api_dtype_of_name("f32") == API_DTYPE_NONE && api_dtype_of_name("") == API_DTYPE_NONE, "no names");
+    CHECK(api_dtype_of_datatype("F32") == API_DTYPE_NONE && api_dtype_of_datatype("") == API_DTYPE_NONE, "no names");
+}
+
+/* The block conversions against one number at a time by the rows' own `read` and `round`. */
+static void check_block(api_dtype dtype, const double *numbers, bool fits) {
+    const api_dtype_row *row = &api_dtypes[dtype];
+    float floats[API_DTYPE_BLOCK], back[API_DTYPE_BLOCK];
+    char bytes[API_DTYPE_BLOCK * sizeof(double)], text[API_DECIMAL_MAX];
+    for (size_t i = 0; i < API_DTYPE_BLOCK; i++) floats[i] = (float)numbers[i];
+    for (int from_float = 0; from_float < 2; from_float++) {
+        const bool lost = from_float ? row->from_floats(floats, bytes) : row->from_doubles(numbers, bytes);
+        CHECK(lost != fits, "%s: a number was lost: %d", row->name, lost);
+        row->to_floats(bytes, back);
+        for (size_t i = 0; i < API_DTYPE_BLOCK; i++) {
+            const double x = from_float ? (double)floats[i] : numbers[i], expected = row->round((api_decimal){x, 0});
+            const double got = row->read(bytes + i * row->size).value;
+            CHECK(same(got, expected), "%s: %a became %a, expected %a", row->name, x, got, expected);
+            CHECK(same((double)back[i], (double)(float)got), "%s: %a is read as %a", row->name, got, (double)back[i]);
+            const size_t length = row->text(text, bytes + i * row->size);
+            CHECK(!length == !isfinite(got), "%s: %a as text", row->name, got);
+            text[length] = '\0';
+            if (length) CHECK(same(row->round((api_decimal){strtod(text, NULL), 0}), got), "%s: %s", row->name, text);
+        }
+    }
+}
+
+static void test_dtype_blocks(void) {
+    for (api_dtype dtype = API_F64; dtype <= API_BF16; dtype++) {
+        double numbers[API_DTYPE_BLOCK];
+        for (size_t i = 0; i < API_DTYPE_BLOCK; i++) numbers[i] = check_random_normal() * exp2((double)i / 4 - 8);
+        numbers[3] = 0;
+        numbers[4] = -(double)INFINITY;
+        numbers[5] = 0x1p-24;
+        check_block(dtype, numbers, true);
+        numbers[17] = dtype == API_F16 ? 65520 : 0x1.ffp127; /* rounds to infinity in the half types */
+        check_block(dtype, numbers, dtype == API_F64 || dtype == API_F32);
+    }
+}
+
+static void check_axes(const char *text, api_code code, const char *pointer, size_t rank, size_t count) {
+    taking t;
+    start(&t, text);
+    size_t got_rank = 0, got_count = 0, shape[API_MAX_RANK];
+    const bool got = api_value_axes(t.value, "/q/shape", "q", &got_rank, shape, &got_count, &t.error);
+    if (code)
+        check_error(&t, got ? text : NULL, code, pointer);
+    else
+        CHECK(got && got_rank == rank && got_count == count, "%s: rank %zu, %zu elements: %s", text, got_rank,
+              got_count, t.error.detail);
+    end(&t);
+}
+
+static void test_axes(void) {
+    check_axes("[]", API_NO_ERROR, "", 0, 1);
+    check_axes("[3]", API_NO_ERROR, "", 1, 3);
+    check_axes("[2,3.0,4e0]", API_NO_ERROR, "", 3, 24);
+    check_axes("[2,0,9007199254740992]", API_OUT_OF_RANGE, "/q/shape", 0, 0);
+    check_axes("[1,0,9007199254740992]", API_NO_ERROR, "", 3, 0);
+    check_axes("[4294967296,4294967296,4294967296,4294967296]", API_OUT_OF_RANGE, "/q/shape", 0, 0);
+    check_axes("[1,1,1,1,1,1,1,1]", API_NO_ERROR, "", 8, 1);
+    check_axes("[1,1,1,1,1,1,1,1,1]", API_SHAPE_MISMATCH, "/q/shape", 0, 0);
+    check_axes("[1,-1]", API_OUT_OF_RANGE, "/q/shape/1", 0, 0);
+    check_axes("[1,0.5]", API_WRONG_TYPE, "/q/shape/1", 0, 0);
+    check_axes("[[1],[2]]", API_WRONG_TYPE, "/q/shape", 0, 0);
+    check_axes("[true]", API_WRONG_TYPE, "/q/shape/0", 0, 0);
 }
 
 static void test_pointers(void) {
@@ -425,6 +499,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_bytes_as_reals),    CHECK_TEST(test_nan_bits_become_canonical),
         CHECK_TEST(test_broken_base64),     CHECK_TEST(test_bytes_that_fail),
         CHECK_TEST(test_bytes_as_integers), CHECK_TEST(test_dtypes),
+        CHECK_TEST(test_dtype_blocks),      CHECK_TEST(test_axes),
         CHECK_TEST(test_pointers),
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -1,5 +1,5 @@
 /* Replies as text: shapes, formats, bounds, and slices. */
-#include "../../api/endpoints/reply_writer.h"
+#include "../../api/formats/reply.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -9,34 +9,32 @@
 #include "../support/check.h"
 
 /* one output under the name `weights`; the text is malloc'd */
-static char *written(attn_dtype dtype, api_format format, api_shape shape, const void *data, attn_pool *pool) {
+static char *written(attn_dtype dtype, api_spelling spelling, api_shape shape, const void *data, attn_pool *pool) {
     api_memory memory;
     api_error error = {0};
     api_memory_init(&memory, NULL);
     size_t count = 1, length;
     for (size_t i = 0; i < shape.rank; i++) count *= shape.axes[i];
-    api_job *job = calloc(1, sizeof *job);
-    job->form.memory = &memory;
-    job->form.error = &error;
-    job->form.dtype = dtype;
-    job->reply = &api_json_reply;
-    job->options.format = format;
-    job->options.reply_dtype = dtype == ATTN_F64 ? API_F64 : API_F32;
-    job->output_count = 1;
-    job->outputs[0] = (api_output){API_NAME_WEIGHTS, shape, count, (void *)data};
-    const size_t bound = api_reply_bound(job);
-    const char *reply = api_reply_write(job, pool, &length);
+    api_output output = {"weights", shape, count, dtype == ATTN_F64 ? API_F64 : API_F32, (void *)data};
+    const api_reply made = {.format = &api_json_reply,
+                            .spelling = spelling,
+                            .compute = dtype,
+                            .outputs = &output,
+                            .output_count = 1,
+                            .memory = &memory,
+                            .error = &error};
+    const size_t bound = api_reply_bound(&made);
+    const char *reply = api_reply_write(&made, pool, &length);
     CHECK(reply, "no reply");
     CHECK(length <= bound, "%zu bytes, more than the bound %zu", length, bound);
     CHECK(reply[length - 1] == '\n', "no newline at the end");
     char *text = strndup(reply, length - 1);
     api_memory_deinit(&memory);
-    free(job);
     return text;
 }
 
-static void expect(attn_dtype dtype, api_format format, api_shape shape, const void *data, const char *wanted) {
-    char *text = written(dtype, format, shape, data, NULL);
+static void expect(attn_dtype dtype, api_spelling spelling, api_shape shape, const void *data, const char *wanted) {
+    char *text = written(dtype, spelling, shape, data, NULL);
     CHECK(strcmp(text, wanted) == 0, "expected %s, got %s", wanted, text);
     free(text);
 }
@@ -128,15 +126,11 @@ static void test_slices_make_the_same_text(void) {
 }
 
 static void test_sizes_that_do_not_fit(void) {
-    api_job *job = calloc(1, sizeof *job);
-    job->reply = &api_json_reply;
-    job->options.reply_dtype = API_F32;
-    job->output_count = 1;
-    job->outputs[0] = (api_output){API_NAME_WEIGHTS, {4, {SIZE_MAX / 2, 3, 5, 7}}, SIZE_MAX, NULL};
-    CHECK(api_reply_bound(job) == SIZE_MAX, "bound %zu", api_reply_bound(job));
-    job->outputs[0] = (api_output){API_NAME_WEIGHTS, {2, {SIZE_MAX / 2, 0}}, 0, NULL};
-    CHECK(api_reply_bound(job) == SIZE_MAX, "rows without numbers are text too: %zu", api_reply_bound(job));
-    free(job);
+    api_output output = {"weights", {4, {SIZE_MAX / 2, 3, 5, 7}}, SIZE_MAX, API_F32, NULL};
+    const api_reply reply = {.format = &api_json_reply, .outputs = &output, .output_count = 1};
+    CHECK(api_reply_bound(&reply) == SIZE_MAX, "bound %zu", api_reply_bound(&reply));
+    output = (api_output){"weights", {2, {SIZE_MAX / 2, 0}}, 0, API_F32, NULL};
+    CHECK(api_reply_bound(&reply) == SIZE_MAX, "rows without numbers are text too: %zu", api_reply_bound(&reply));
 }
 
 int main(int argc, char **argv) {

@@ -37,6 +37,7 @@ static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
 }
 static inline vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vec vec_fms(vec a, vec b, vec c) { return _mm256_fmsub_ps(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
@@ -52,10 +53,8 @@ static inline real vec_sum(vec a) {
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
-static inline vec vec_round(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline vec vec_scale(vec a, vec x) {
-    const __m256i n = _mm256_slli_epi32(_mm256_cvtps_epi32(x), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), n));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_castps_si256(x), 23)));
 }
 /* r[i] lane j <-> r[j] lane i: pairs, then pairs of pairs, then halves */
 static inline void vec_transpose(vec *r) {
@@ -98,6 +97,7 @@ static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
 }
 static inline vec vec_div(vec a, vec b) { return _mm256_div_pd(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vec vec_fms(vec a, vec b, vec c) { return _mm256_fmsub_pd(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("vfmadd231pd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
@@ -111,11 +111,8 @@ static inline real vec_sum(vec a) {
     const __m128d x = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
     return _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)));
 }
-static inline vec vec_round(vec x) { return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-/* There is no conversion to 64-bit integers: adding 1.5 * 2^52 leaves round(x) in the low bits. */
 static inline vec vec_scale(vec a, vec x) {
-    const __m256i n = _mm256_slli_epi64(_mm256_castpd_si256(_mm256_add_pd(x, _mm256_set1_pd(0x1.8p52))), 52);
-    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), n));
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_slli_epi64(_mm256_castpd_si256(x), 52)));
 }
 static inline void vec_transpose(vec *r) {
     const vec a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);

@@ -8,7 +8,7 @@
 #define ROW ATTN_T(attn_avx512)
 #define TILE_ROWS 6
 #define TILE_VECTORS 4
-#define VEC_POWER /* has vec_power */
+#define VEC_POWER /* has vec_scale_from */
 #define VEC_PARTS /* with the first n lanes: the worked example took 2.0 times as long by way of memory */
 
 #ifndef ATTN_DOUBLE
@@ -30,6 +30,7 @@ static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vec vec_fms(vec a, vec b, vec c) { return _mm512_fmsub_ps(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
 }
@@ -37,9 +38,9 @@ static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
 static inline vec vec_abs(vec a) { return _mm512_abs_ps(a); }
 static inline real vec_greatest(vec a) { return _mm512_reduce_max_ps(a); }
 static inline real vec_sum(vec a) { return _mm512_reduce_add_ps(a); }
-/* of a number that is infinite: 0 */
-static inline vec vec_fraction(vec x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vec vec_power(vec e, vec x, vec r) { return _mm512_scalef_ps(e, _mm512_sub_ps(x, r)); }
+static inline vec vec_scale_from(vec least, vec x, vec a, vec n) {
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, least, _CMP_NLT_UQ), a, n);
+}
 /* r[i] lane j <-> r[j] lane i: within each quarter of four rows as for 128-bit vectors, then the quarters */
 static inline void vec_transpose(vec *r) {
     vec t[16];
@@ -80,6 +81,7 @@ static inline vec vec_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
 static inline vec vec_div(vec a, vec b) { return _mm512_div_pd(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
+static inline vec vec_fms(vec a, vec b, vec c) { return _mm512_fmsub_pd(a, b, c); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("vfmadd231pd %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
 }
@@ -87,9 +89,9 @@ static inline vec vec_max(vec a, vec b) { return _mm512_max_pd(a, b); }
 static inline vec vec_abs(vec a) { return _mm512_abs_pd(a); }
 static inline real vec_greatest(vec a) { return _mm512_reduce_max_pd(a); }
 static inline real vec_sum(vec a) { return _mm512_reduce_add_pd(a); }
-/* of a number that is infinite: 0 */
-static inline vec vec_fraction(vec x) { return _mm512_reduce_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vec vec_power(vec e, vec x, vec r) { return _mm512_scalef_pd(e, _mm512_sub_pd(x, r)); }
+static inline vec vec_scale_from(vec least, vec x, vec a, vec n) {
+    return _mm512_maskz_scalef_pd(_mm512_cmp_pd_mask(x, least, _CMP_NLT_UQ), a, n);
+}
 static inline void vec_transpose(vec *r) {
     vec t[8];
     for (size_t i = 0; i < 8; i += 2) {

@@ -26,6 +26,7 @@ static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
 }
 static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
+static inline vec vec_fms(vec a, vec b, vec c) { return vnegq_f32(vfmsq_f32(c, a, b)); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("fmla %0.4s, %1.4s, %2.4s" : "+w"(*acc) : "w"(a), "w"(b));
 }
@@ -33,9 +34,8 @@ static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b
 static inline vec vec_abs(vec a) { return vabsq_f32(a); }
 static inline real vec_greatest(vec a) { return vmaxvq_f32(a); }
 static inline real vec_sum(vec a) { return vaddvq_f32(a); }
-static inline vec vec_round(vec x) { return vrndnq_f32(x); }
 static inline vec vec_scale(vec a, vec x) {
-    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a), vshlq_n_s32(vcvtnq_s32_f32(x), 23)));
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a), vshlq_n_s32(vreinterpretq_s32_f32(x), 23)));
 }
 static inline void vec_transpose(vec *r) {
     const vec a = vtrn1q_f32(r[0], r[1]), b = vtrn2q_f32(r[0], r[1]);
@@ -62,6 +62,7 @@ static inline vec vec_mul_from(vec least, vec x, vec a, vec b) {
 }
 static inline vec vec_div(vec a, vec b) { return vdivq_f64(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f64(c, a, b); }
+static inline vec vec_fms(vec a, vec b, vec c) { return vnegq_f64(vfmsq_f64(c, a, b)); }
 static inline void vec_accumulate(vec *acc, vec a, vec b) {
     __asm__("fmla %0.2d, %1.2d, %2.2d" : "+w"(*acc) : "w"(a), "w"(b));
 }
@@ -69,9 +70,8 @@ static inline vec vec_max(vec a, vec b) { return vbslq_f64(vcgtq_f64(a, b), a, b
 static inline vec vec_abs(vec a) { return vabsq_f64(a); }
 static inline real vec_greatest(vec a) { return vmaxvq_f64(a); }
 static inline real vec_sum(vec a) { return vaddvq_f64(a); }
-static inline vec vec_round(vec x) { return vrndnq_f64(x); }
 static inline vec vec_scale(vec a, vec x) {
-    return vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(a), vshlq_n_s64(vcvtnq_s64_f64(x), 52)));
+    return vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(a), vshlq_n_s64(vreinterpretq_s64_f64(x), 52)));
 }
 static inline void vec_transpose(vec *r) {
     const vec a = vzip1q_f64(r[0], r[1]), b = vzip2q_f64(r[0], r[1]);

@@ -79,15 +79,18 @@ static void row_max(size_t rows, size_t n, const real *s, real *max) {
     for (size_t i = 0; i < rows; i++) max[i] = greatest(n, s + i * TILE_K);
 }
 
-/* 2^x = 2^n 2^r, n the integer nearest x and r = x - n, |r| <= 1/2. 2^r = 1 + r h(r) with the h of simd.h. Without
- * fused multiply-add the sum is done as (1 + r / 2) + r (h - 1/2), what rounding its first part lost being put back.
- * For x <= 20; the error is under 1 ulp, and 2^n is exact. 2^(n + LIFT) is a normal number for every n: what is too
- * small to be one is rounded once, by the last product. */
+/* e^x = 2^n 2^r as in simd_exponentials.h. Without fused multiply-add r is the exact x - n LN2_HIGH, less n LN2_LOW,
+ * times log2 e: LN2_HIGH has so few bits that its products with n are exact. 2^r = 1 + r h(r) with the h of simd.h,
+ * done as (1 + r / 2) + r (h - 1/2), what rounding its first part lost being put back. For x <= 20; the error is under
+ * 1 ulp, and 2^n is exact. 2^(n + LIFT) is a normal number for every n: what is too small to be one is rounded once, by
+ * the last product. */
 #ifdef ATTN_DOUBLE
 #define ROUNDER 0x1.8p52 /* adding it leaves the nearest integer in the low bits */
 #define MANTISSA_BITS 52
 #define EXPONENT_BIAS 1023
-#define LEAST -1076.0 /* from here on the result is 0 */
+#define LOWEST -746.0 /* from here on the result is 0 */
+#define LN2_HIGH 0x1.62e42feep-1
+#define LN2_LOW 0x1.a39ef35793c76p-33
 #define LIFT 128
 #define UNLIFT 0x1p-128
 static real exp2_tail(real r) {
@@ -107,7 +110,9 @@ static real exp2_tail(real r) {
 #define ROUNDER 0x1.8p23F
 #define MANTISSA_BITS 23
 #define EXPONENT_BIAS 127
-#define LEAST -151.0F
+#define LOWEST -104.0F
+#define LN2_HIGH 0x1.62e4p-1F
+#define LN2_LOW 0x1.7f7d1cp-20F
 #define LIFT 64
 #define UNLIFT 0x1p-64F
 static real exp2_tail(real r) {
@@ -120,21 +125,22 @@ static real exp2_tail(real r) {
 }
 #endif
 
-static real exp2_of(real x) {
-    real within = x < LEAST ? LEAST : x; /* NaN stays NaN */
-    real shifted = within + ROUNDER, r = within - (shifted - ROUNDER);
+static real exp_of(real x) {
+    real within = x < LOWEST ? LOWEST : x; /* NaN stays NaN */
+    real shifted = within * (real)LOG2_E + ROUNDER, n = shifted - ROUNDER;
+    real r = ((within - n * LN2_HIGH) - n * LN2_LOW) * (real)LOG2_E;
     real power = real_of((bits_of(shifted) + EXPONENT_BIAS + LIFT) << MANTISSA_BITS);
-    power =
-        x < LEAST ? 0 : power; /* a product that underflows takes 150 cycles on many CPUs: see simd_exponentials.h */
+    power = x < LOWEST ? 0 : power; /* a product that underflows takes 150 cycles on many CPUs */
     real half = (real)0.5 * r, sum = 1 + half, lost = half - (sum - 1);
     return (sum + (r * exp2_tail(r) + lost)) * power * UNLIFT;
 }
 
-static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *sum) {
+static void exp_sum(size_t rows, size_t n, real *s, real scale, const real *shift, real *sum) {
     size_t whole = n / LANES * LANES;
     for (size_t i = 0; i < rows; i++, s += TILE_K) {
         real sums[LANES] = {0}, total = 0;
-        for (size_t j = 0; j < n; j++) s[j] = exp2_of(s[j] - shift[i]);
+        const real by = shift[i];
+        for (size_t j = 0; j < n; j++) s[j] = exp_of(s[j] * scale - by);
         for (size_t j = 0; j < whole; j += LANES) {
             for (size_t l = 0; l < LANES; l++) sums[l] += s[j + l];
         }
@@ -235,7 +241,7 @@ const ATTN_T(attn_ops) ATTN_T(attn_portable) = {
     .pack_keys = pack_keys,
     .scores = scores,
     .row_max = row_max,
-    .exp2_sum = exp2_sum,
+    .exp_sum = exp_sum,
     .mix = mix,
     .dots = dots,
     .load = load,

@@ -3,9 +3,10 @@
  * A row's source includes this after it has defined ROW (the name of its table), vec (a vector of LANES numbers) with
  * its vec_ functions, the micro-kernel's TILE_ROWS by TILE_VECTORS, and TILE_Q by TILE_K; it is compiled once for float
  * and once for double. vec_max(a, b) must give b where one of the two is NaN, vec_fma(a, b, c) = a * b + c must round
- * once, vec_round(x) is the nearest integer, and vec_scale(a, x) adds vec_round(x) to the exponent of a.
- * vec_mul_from(least, x, a, b) is a * b, but 0, without multiplying, where x < least. A row that can load and store
- * parts of a vector defines VEC_PARTS.
+ * once, and vec_fms(a, b, c) = a * b - c likewise; vec_scale(a, x) adds the integer in the low bits of x to the
+ * exponent of a. vec_mul_from(least, x, a, b) is a * b, but 0, without multiplying, where x < least. A row with an
+ * instruction for a * 2^n defines VEC_POWER, and vec_scale_from(least, x, a, n) in place of those two. One that can
+ * load and store parts of a vector defines VEC_PARTS.
  *
  * The micro-kernel holds TILE_ROWS x TILE_VECTORS accumulators in registers and, for each step of the depth, loads
  * TILE_VECTORS vectors of one matrix and broadcasts TILE_ROWS numbers of the other. docs/performance.md tells what
@@ -414,7 +415,7 @@ const ATTN_T(attn_ops) ROW = {
     .pack_keys = pack_keys,
     .scores = scores,
     .row_max = row_max,
-    .exp2_sum = exp2_sum,
+    .exp_sum = exp_sum,
     .mix = mix,
     .dots = dots,
     .load = load,

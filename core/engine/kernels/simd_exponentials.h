@@ -12,28 +12,40 @@ static void row_max(size_t rows, size_t n, const real *s, real *max) {
     }
 }
 
-/* 2^x = 2^n 2^r with n = round(x) and r = x - n, exactly, |r| <= 1/2. 2^r = 1 + r h(r) with a polynomial h that makes
- * the greatest relative error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float
- * by trying, since there the rounding of each counts. In all the error is below 1 ulp (test_kernels.c). */
-#ifndef VEC_POWER
-/* Without an instruction for it, all coefficients are multiplied by EXP2_LIFT, so that 2^n can be multiplied in through
- * the exponent also where the result is subnormal or zero: the last multiplication rounds it. Below EXP2_LOWEST the
- * result rounds to 0; there that multiplication is left out, since a product that underflows takes many CPUs some 150
- * cycles: with blocked keys, at -infinity, a causal problem of 1024 queries took 1.13 times as long. */
+/* e^x = 2^n 2^r, n being the integer nearest to x log2 e and r = x log2 e - n, |r| <= 1/2. Adding ROUNDER leaves n in
+ * the low bits, and a fused multiply-add gives r with one rounding of r alone: so the error does not grow with x but by
+ * that of log2 e itself, less than |x| / 4 ulp. 2^r = 1 + r h(r) with a polynomial h that makes the greatest relative
+ * error of 2^r nearly least: found by Remez exchange, the last bits of its coefficients for float by trying, since
+ * there the rounding of each counts. */
 #ifndef ATTN_DOUBLE
-#define EXP2_LOWEST -151.0f
-#define EXP2_LIFT 0x1p64f
+#define ROUNDER 0x1.8p23f
+#define EXP_LOWEST -104.0f /* below it e^x rounds to 0 */
 #else
-#define EXP2_LOWEST -1076.0
-#define EXP2_LIFT 0x1p128
+#define ROUNDER 0x1.8p52
+#define EXP_LOWEST -746.0
 #endif
-INLINE vec vec_fraction(vec x) { return vec_sub(x, vec_round(x)); }
-INLINE vec vec_power(vec e, vec x, vec r) {
-    (void)r;
-    return vec_mul_from(vec_set(EXP2_LOWEST), x, vec_scale(e, x), vec_set(1 / EXP2_LIFT));
+
+#ifndef VEC_POWER
+/* Without an instruction for it, all coefficients are multiplied by EXP_LIFT, so that 2^n can be multiplied in through
+ * the exponent also where the result is subnormal or zero: the last multiplication rounds it. Below EXP_LOWEST that
+ * multiplication is left out, since a product that underflows takes many CPUs some 150 cycles: with blocked keys, at
+ * -infinity, a causal problem of 1024 queries took 1.13 times as long. */
+#ifndef ATTN_DOUBLE
+#define EXP_LIFT 0x1p64f
+#else
+#define EXP_LIFT 0x1p128
+#endif
+/* e times 2^n, where shifted = n + ROUNDER; 0 where x < EXP_LOWEST */
+INLINE vec vec_power(vec e, vec n, vec shifted, vec x) {
+    (void)n;
+    return vec_mul_from(vec_set(EXP_LOWEST), x, vec_scale(e, shifted), vec_set(1 / EXP_LIFT));
 }
 #else
-#define EXP2_LIFT 1
+#define EXP_LIFT 1
+INLINE vec vec_power(vec e, vec n, vec shifted, vec x) {
+    (void)shifted;
+    return vec_scale_from(vec_set(EXP_LOWEST), x, e, n);
+}
 #endif
 
 #ifndef ATTN_DOUBLE
@@ -50,46 +62,56 @@ static const real exp2_terms[EXP2_TERMS] = {
 };
 #endif
 
-/* x[u] = 2^x[u] for x <= 20, `count` vectors step by step together: each step waits for the one before, and the CPU can
+/* x[u] = e^x[u] for x <= 20, `count` vectors step by step together: each step waits for the one before, and the CPU can
  * only look so far ahead for other work. */
-INLINE void vec_exp2(size_t count, vec *x) {
-    vec r[2], e[2];
+INLINE void vec_exp(size_t count, vec *x) {
+    const vec log2_e = vec_set((real)LOG2_E), rounder = vec_set(ROUNDER);
+    vec shifted[2], n[2], r[2], e[2];
     UNROLL
     for (size_t u = 0; u < count; u++) {
-        r[u] = vec_fraction(x[u]);
-        e[u] = vec_set(exp2_terms[0] * EXP2_LIFT);
+        shifted[u] = vec_fma(x[u], log2_e, rounder);
+        n[u] = vec_sub(shifted[u], rounder);
+        r[u] = vec_fms(x[u], log2_e, n[u]);
+        e[u] = vec_set(exp2_terms[0] * EXP_LIFT);
     }
     UNROLL
     for (size_t i = 1; i < EXP2_TERMS; i++) {
         UNROLL
-        for (size_t u = 0; u < count; u++) e[u] = vec_fma(e[u], r[u], vec_set(exp2_terms[i] * EXP2_LIFT));
+        for (size_t u = 0; u < count; u++) e[u] = vec_fma(e[u], r[u], vec_set(exp2_terms[i] * EXP_LIFT));
     }
     UNROLL
-    for (size_t u = 0; u < count; u++) x[u] = vec_power(e[u], x[u], r[u]);
+    for (size_t u = 0; u < count; u++) x[u] = vec_power(e[u], n[u], shifted[u], x[u]);
 }
 
-INLINE real exp2_row(size_t n, real *s, real shift) {
-    const vec by = vec_set(shift);
+/* A scale of 1 costs no multiplication. */
+INLINE real exp_row(size_t n, real *s, bool scaled, real scale, real shift) {
+    const vec by = vec_set(shift), times = vec_set(scale);
     vec sum = vec_zero(), x[2];
     size_t j = 0;
     for (; j + 2 * LANES <= n; j += 2 * LANES) {
-        x[0] = vec_sub(vec_load(s + j), by);
-        x[1] = vec_sub(vec_load(s + j + LANES), by);
-        vec_exp2(2, x);
+        UNROLL
+        for (size_t u = 0; u < 2; u++) {
+            x[u] = vec_load(s + j + u * LANES);
+            x[u] = vec_sub(scaled ? vec_mul(x[u], times) : x[u], by);
+        }
+        vec_exp(2, x);
         vec_store(s + j, x[0]);
         vec_store(s + j + LANES, x[1]);
         sum = vec_add(sum, vec_add(x[0], x[1]));
     }
     for (size_t left; j < n; j += left) {
         left = n - j < LANES ? n - j : LANES;
-        x[0] = vec_sub(load_part(left, s + j, (real)-INFINITY), by);
-        vec_exp2(1, x);
+        x[0] = load_part(left, s + j, (real)-INFINITY);
+        x[0] = vec_sub(scaled ? vec_mul(x[0], times) : x[0], by);
+        vec_exp(1, x);
         store_part(left, s + j, x[0]);
         sum = vec_add(sum, x[0]);
     }
     return vec_sum(sum);
 }
 
-static void exp2_sum(size_t rows, size_t n, real *s, const real *shift, real *sum) {
-    for (size_t i = 0; i < rows; i++) sum[i] = exp2_row(n, s + i * TILE_K, shift[i]);
+static void exp_sum(size_t rows, size_t n, real *s, real scale, const real *shift, real *sum) {
+    for (size_t i = 0; i < rows; i++)
+        sum[i] = scale == 1 ? exp_row(n, s + i * TILE_K, false, 1, shift[i])
+                            : exp_row(n, s + i * TILE_K, true, scale, shift[i]);
 }

@@ -1,0 +1,50 @@
+/* attention_fields.h: what /attention and /mha share: their options, the names of `return` that both have, and the
+ * problem that they make of them (inside api/ only). */
+#ifndef API_ATTENTION_FIELDS_H
+#define API_ATTENTION_FIELDS_H
+
+#include "operation.h"
+
+/* Which axes the request has; the problem has them all, of length 1 if the request has not. */
+typedef struct api_axes {
+    bool batch, heads;
+} api_axes;
+/* (batch, heads, n, d) with the axes that are there */
+api_shape api_shape_of(api_axes axes, size_t batch, size_t heads, size_t n, size_t d);
+
+/* The state of both: job->state. */
+typedef struct api_attention_state {
+    attn_mha mha; /* of /attention: mha.attention alone */
+    attn_mha_results results;
+    api_axes axes;
+    api_shape output;          /* the shape of `output` */
+    bool sized;                /* all sizes of mha.attention are known, but for n_past until past_v is read */
+    bool knows_v;              /* ... d_v too */
+    bool average;              /* weights are averaged over the heads */
+    api_tensor k, v;           /* of /attention: they may hold anything at keys that are blocked for every query */
+    api_tensor past_k, past_v; /* likewise */
+} api_attention_state;
+
+/* The options; their state is an api_attention_state. */
+extern const api_field_table api_attention_options;
+/* The names but for `output`. */
+extern const api_name_table api_attention_names;
+
+/* All sizes of the problem are set but for n_past, and d_v only if `knows_v`: sets what is so by default. */
+void api_attention_sized(api_attention_state *state, bool knows_v);
+/* A past of which one half is missing. Faults of keys, values and the past that are not finite: at a key that is open
+ * to a query, or that the reply shows; after another fault, which may leave that unknown, only if no field closes keys.
+ */
+void api_attention_check(api_job *job);
+
+/* Takes away axes whose length no number of the request stands behind, because an axis beside them has length 0: the
+ * loops of the core must not count through them. The shapes of the reply are set before. */
+void api_attention_shrink(attn_problem *problem);
+/* Whether a run is done; sets the error of an overflow. */
+bool api_attention_done(api_job *job, attn_status status, const attn_fault *fault);
+/* The row functions that both share. */
+void api_attention_trace(const api_job *job, api_trace *trace);
+api_shape api_attention_output_shape(const void *state);
+bool api_attention_always(const void *state);
+
+#endif

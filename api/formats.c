@@ -1,0 +1,57 @@
+/* The table of formats of bodies and replies. A new one is a file that defines its row, and its address here. */
+#include "formats.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "http/negotiation.h"
+#include "safetensors/safetensors.h"
+
+/* The first reads what has no type. */
+static const api_body_format *const bodies[] = {&api_json_body, &api_safetensors_body};
+static const api_reply_format *const replies[] = {&api_json_reply, &api_safetensors_reply};
+enum { BODIES = sizeof bodies / sizeof *bodies, REPLIES = sizeof replies / sizeof *replies };
+
+const api_body_format *api_body_format_at(size_t index) { return index < BODIES ? bodies[index] : NULL; }
+
+const api_body_format *api_body_format_of(const char *content_type) {
+    if (api_is_untyped(content_type)) return bodies[0];
+    for (size_t i = 0; i < BODIES; i++)
+        if (api_is_type(content_type, bodies[i]->type)) return bodies[i];
+    return NULL;
+}
+
+const api_reply_format *api_reply_format_of(const char *accept, const api_body_format *body) {
+    const api_reply_format *best = NULL;
+    api_acceptance most = {0, 0};
+    for (size_t i = 0; i < REPLIES; i++) {
+        const api_reply_format *format = replies[i];
+        const bool same = body->reply == format;
+        const api_acceptance a = api_acceptance_of(accept, format->content_type);
+        if (a.quality == 0 || (!same && a.closeness < format->least_closeness)) continue;
+        const int better = a.quality != most.quality ? a.quality - most.quality : a.closeness - most.closeness;
+        if (best && (better < 0 || (better == 0 && !same))) continue;
+        best = format;
+        most = a;
+    }
+    return best;
+}
+
+/* Appends a media type without its parameters, as number `index` of `count` in a list. */
+static void add_type(char text[API_TYPES_TEXT], const char *type, size_t index, size_t count) {
+    const char *separator = index == 0 ? "" : index + 1 == count ? " or " : ", ";
+    const size_t length = strlen(text);
+    snprintf(text + length, API_TYPES_TEXT - length, "%s%.*s", separator, (int)strcspn(type, ";"), type);
+}
+
+const char *api_body_types(char text[API_TYPES_TEXT]) {
+    text[0] = '\0';
+    for (size_t i = 0; i < BODIES; i++) add_type(text, bodies[i]->type, i, BODIES);
+    return text;
+}
+
+const char *api_reply_types(char text[API_TYPES_TEXT]) {
+    text[0] = '\0';
+    for (size_t i = 0; i < REPLIES; i++) add_type(text, replies[i]->content_type, i, REPLIES);
+    return text;
+}

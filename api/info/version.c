@@ -1,0 +1,36 @@
+/* GET /version: what runs here. */
+#include <jansson.h>
+#include <string.h>
+
+#include "../base/text.h"
+#include "info.h"
+
+const char api_version[] = ATTENTIOND_VERSION;
+const char api_revision[] = ATTENTIOND_REVISION;
+const char api_jansson_version[] = JANSSON_VERSION;
+
+static void add_library(api_short_text *text, const char *name, const char *version, bool first) {
+    if (!first) api_text_add(text, ",");
+    api_text_add_string(text, name);
+    api_text_add(text, ":");
+    api_text_add_string(text, version);
+}
+
+void api_answer_version(api_request *request) {
+    static const char blas_name[] = "OpenBLAS ";
+    const char *blas = attn_blas_version();
+    if (strncmp(blas, blas_name, sizeof blas_name - 1) == 0) blas += sizeof blas_name - 1;
+    api_short_text text;
+    api_text_init(&text, request->text, API_PROBLEM_TEXT);
+    api_text_add(&text, "{\"version\":");
+    api_text_add_string(&text, api_version);
+    api_text_add(&text, ",\"kernel\":");
+    api_text_add_string(&text, attn_kernel_name(request->service->engine.kernel));
+    api_text_add(&text, ",\"libraries\":{");
+    add_library(&text, "jansson", jansson_version_str(), true);
+    add_library(&text, "openblas", blas, false);
+    const api_library *library = request->service->host.libraries;
+    for (; library && library->name; library++) add_library(&text, library->name, library->version, false);
+    api_text_add(&text, "}}\n");
+    api_answer(request, text.start, text.length);
+}
