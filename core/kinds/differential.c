@@ -35,7 +35,8 @@ static second layout_of(const attn_engine *engine, const attn_problem *p, const 
     at.weights = attn_reserve(&at.total, attn_product(results->weights ? rows : 0, p->n_past + p->n_new), size);
     const attn_problem one = half_of(p, false), two = half_of(p, true);
     const attn_results half = half_results(p, results, &at, (char *)&at); /* any place says that it is wanted */
-    const size_t a = attn_workspace(engine, &one, results), b = attn_workspace(engine, &two, &half);
+    const size_t a = attn_calculation_softmax.workspace(engine, &one, results),
+                 b = attn_calculation_softmax.workspace(engine, &two, &half);
     at.inner = attn_reserve(&at.total, a > b ? a : b, 1);
     return at;
 }
@@ -78,15 +79,15 @@ static attn_status run(const attn_engine *engine, const attn_problem *problem, c
     char *base = memory;
     const attn_problem one = half_of(problem, false), two = half_of(problem, true);
     const attn_results half = half_results(problem, results, &at, base);
-    attn_status status = attn_run(engine, &one, results, base + at.inner, cancel, fault);
-    if (status == ATTN_OK) status = attn_run(engine, &two, &half, base + at.inner, cancel, fault);
+    attn_status status = attn_calculation_softmax.run(engine, &one, results, base + at.inner, cancel, fault);
+    if (status == ATTN_OK) status = attn_calculation_softmax.run(engine, &two, &half, base + at.inner, cancel, fault);
     if (status == ATTN_OK) subtract(problem, results, &half);
     return status;
 }
 
 static double flops(const attn_problem *problem) {
     const attn_problem one = half_of(problem, false);
-    return 2 * attn_flops(&one);
+    return 2 * attn_calculation_softmax.flops(&one);
 }
 
 const attn_calculation attn_calculation_differential = {"differential", workspace, run, flops};

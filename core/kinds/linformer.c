@@ -39,7 +39,7 @@ static layout layout_of(const attn_engine *engine, const attn_problem *p, const 
     const attn_problem inner = projected(p, NULL, NULL);
     at.k = attn_reserve(&at.total, attn_product(rows, p->d_k), attn_sizeof(p->dtype));
     at.v = attn_reserve(&at.total, attn_product(rows, p->d_v), attn_sizeof(p->dtype));
-    at.inner = attn_reserve(&at.total, attn_workspace(engine, &inner, results), 1);
+    at.inner = attn_reserve(&at.total, attn_calculation_softmax.workspace(engine, &inner, results), 1);
     return at;
 }
 
@@ -88,14 +88,14 @@ static attn_status run(const attn_engine *engine, const attn_problem *problem, c
         return ATTN_OVERFLOW;
     }
     const attn_problem inner = projected(problem, r.k, r.v);
-    return attn_run(engine, &inner, results, base + at.inner, cancel, fault);
+    return attn_calculation_softmax.run(engine, &inner, results, base + at.inner, cancel, fault);
 }
 
 static double flops(const attn_problem *problem) {
     const attn_problem inner = projected(problem, NULL, NULL);
     const double cells = (double)problem->batch * (double)projected_heads(problem) * (double)problem->linformer->keys *
                          (double)problem->n_new;
-    return 2 * cells * ((double)problem->d_k + (double)problem->d_v) + attn_flops(&inner);
+    return 2 * cells * ((double)problem->d_k + (double)problem->d_v) + attn_calculation_softmax.flops(&inner);
 }
 
 const attn_calculation attn_calculation_linformer = {"linformer", workspace, run, flops};

@@ -13,9 +13,6 @@
 #include "../engine/ops.h"
 #include "../engine/workspace.h"
 
-/* log2 e: the kernels' exponential is one of two */
-#define LOG2_E 0x1.71547652b82fep0
-
 enum {
     BLOCK = 64,   /* queries, or keys, of one product */
     CHUNK = 1024, /* keys of a chunk, queries of an item; a multiple of BLOCK */
@@ -111,8 +108,8 @@ static void map_features(const linear_plan *plan, size_t count, real *x, real *p
         for (size_t i = 0; i < count; i++) x[i] = x[i] > 0 ? x[i] : 0;
         return;
     }
-    for (size_t i = 0; i < round_up(count); i++) powers[i] = i < count && x[i] < 0 ? (real)((double)x[i] * LOG2_E) : 0;
-    for (size_t i = 0; i < count; i += BLOCK) ops_of(plan)->exp2_sum(1, BLOCK, powers + i, &shift, &sum);
+    for (size_t i = 0; i < round_up(count); i++) powers[i] = i < count && x[i] < 0 ? x[i] : 0;
+    for (size_t i = 0; i < count; i += BLOCK) ops_of(plan)->exp_sum(1, BLOCK, powers + i, 1, &shift, &sum);
     for (size_t i = 0; i < count; i++) x[i] = x[i] > 0 ? x[i] + 1 : powers[i];
 }
 

@@ -13,9 +13,6 @@
 #include "../engine/real.h"
 #include "scan.h"
 
-/* log2 e: the kernels' exponential is one of two */
-#define LOG2_E 0x1.71547652b82fep0
-
 enum {
     COLUMNS = 16,        /* columns of a block */
     STEPS = 8,           /* steps whose exponentials are computed at once */
@@ -47,7 +44,7 @@ typedef struct scan_block {
 
 typedef struct scan_scratch {
     real *decay;    /* (STEPS, state, COLUMNS): exp(delta a) */
-    real *exponent; /* (state, COLUMNS): a log2 e */
+    real *exponent; /* (state, COLUMNS): a */
     real *state;    /* (state, COLUMNS) */
     real *delta;    /* (COLUMNS): sum of the steps so far */
 } scan_scratch;
@@ -119,12 +116,19 @@ static real a_at(const attn_scan *scan, size_t channel, size_t k) {
     return ((const real *)scan->a)[scan->scalar_a ? channel : channel * scan->state + k];
 }
 
-/* 2^x in place, `count` being a multiple of EXPONENTIALS */
+/* e^x in place, `count` being a multiple of EXPONENTIALS. The kernel's exponential is for numbers up to 12; a positive
+ * `a` may give more. */
 static void exponentials(const scan_plan *plan, size_t count, real *x) {
     const real shift = 0;
     real sum;
-    for (size_t i = 0; i < count; i += EXPONENTIALS)
-        ATTN_T(attn_ops_of)(plan->kernel)->exp2_sum(1, EXPONENTIALS, x + i, &shift, &sum);
+    for (size_t i = 0; i < count; i += EXPONENTIALS) {
+        bool moderate = true;
+        for (size_t j = i; j < i + EXPONENTIALS; j++) moderate &= x[j] <= 12;
+        if (moderate)
+            ATTN_T(attn_ops_of)(plan->kernel)->exp_sum(1, EXPONENTIALS, x + i, 1, &shift, &sum);
+        else
+            for (size_t j = i; j < i + EXPONENTIALS; j++) x[j] = (real)exp((double)x[j]);
+    }
 }
 
 static void load_exponents(const scan_plan *plan, const scan_block *b, const scan_scratch *s) {
@@ -132,8 +136,7 @@ static void load_exponents(const scan_plan *plan, const scan_block *b, const sca
     memset(s->exponent, 0, state_size(scan) * sizeof(real));
     for (size_t k = 0; k < scan->state; k++)
         for (size_t c = 0; c < b->count; c++)
-            s->exponent[k * COLUMNS + c] =
-                (real)((double)a_at(scan, b->channel + (scan->width == 1 ? c : 0), k) * LOG2_E);
+            s->exponent[k * COLUMNS + c] = a_at(scan, b->channel + (scan->width == 1 ? c : 0), k);
 }
 
 /* delta of the columns at one step; columns past the block get 0 */
