@@ -11,12 +11,13 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-ARG REVISION=unknown
+# of the program; without it, what .git of the build context says
+ARG REVISION
 # OpenBLAS is linked from its archive: two matrix products of it are used, and the shared library would bring LAPACK
 # and the Fortran runtime along. It picks its kernels at run time, as ours are picked, so the image fits any CPU of the
 # architecture; -march=native must never stand here.
-RUN make -j"$(nproc)" REVISION="${REVISION}" BLAS=-l:libopenblas.a \
- && make install REVISION="${REVISION}" BLAS=-l:libopenblas.a PREFIX=/usr/local DESTDIR=/image \
+RUN make -j"$(nproc)" BLAS=-l:libopenblas.a \
+ && make install BLAS=-l:libopenblas.a PREFIX=/usr/local DESTDIR=/image \
  && strip /image/usr/local/bin/attentiond \
  && rm -r /image/usr/local/share/man /image/usr/local/lib \
  && sh docker/copy-libraries.sh /image/usr/local/bin/attentiond /image libopenblas-pthread-dev \

@@ -14,14 +14,13 @@ OPT ?= -O2 -g
 BLAS ?= -lopenblas
 PREFIX ?= /usr/local
 TEST_JOBS ?= $(shell nproc)
-FUZZ_SECONDS ?= 60
 
 # ---- what follows from them ------------------------------------------------------------------------------------------
 comma := ,
 B := build$(if $(SAN),/$(subst $(comma),-,$(SAN)))
 VENV := build/venv
 VERSION := $(shell cat VERSION)
-REVISION := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+REVISION := $(or $(REVISION),$(shell sh tools/revision.sh))
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
 Q := $(if $(V),,@)
 say = $(if $(V),,$(info $1))
@@ -49,7 +48,7 @@ CORE_TYPED := $(shell grep -lE 'include "([^"]*/)?(ops|tile)\.h"' $(CORE_SRC))
 CORE_OBJ := $(patsubst %.c,$(B)/%.o,$(filter-out $(CORE_TYPED),$(CORE_SRC))) \
   $(foreach type,f32 f64,$(CORE_TYPED:%.c=$(B)/%_$(type).o))
 API_SRC := $(sort $(shell find api -name '*.c'))
-API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o
+API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o $(B)/api/page/files.o
 SERVER_SRC := $(sort $(shell find server -name '*.c'))
 SERVER_OBJ := $(SERVER_SRC:%.c=$(B)/%.o)
 # gcc 12 hardly vectorises at -O2. For aarch64 it fails on wide_range.c at -O3, which need not be fast.
@@ -78,6 +77,11 @@ $(B)/api/info/openapi_json.o: $(B)/api/info/openapi_json.c
 	$(COMPILE)
 $(B)/api/info/openapi_json.c: api/openapi.json tools/embed.sh
 	$(Q)$(call say,EMBED $@)mkdir -p $(@D) && sh tools/embed.sh api_openapi_json $< >$@
+$(B)/api/page/files.o: DEFINES = -I.
+$(B)/api/page/files.o: $(B)/api/page/files.c
+	$(COMPILE)
+$(B)/api/page/files.c: $(wildcard web/*) tools/embed.sh tools/embed-page.sh
+	$(Q)$(call say,EMBED $@)mkdir -p $(@D) && sh tools/embed-page.sh $(sort $(wildcard web/*)) >$@
 # the files that know the version are compiled again when it, or the revision, has changed
 VERSIONED := $(patsubst %.c,$(B)/%.o,$(shell grep -lE 'ATTENTIOND_(VERSION|REVISION)' $(API_SRC) $(SERVER_SRC)))
 $(VERSIONED): DEFINES = -DATTENTIOND_VERSION='"$(VERSION)"' -DATTENTIOND_REVISION='"$(REVISION)"'
@@ -122,58 +126,8 @@ test-python: $(B)/attentiond
 smoke:
 	@sh docker/smoke.sh $(URL)
 
-# ---- fuzzing: libFuzzer is clang's, so in a build of its own. Without clang, replay_NAME FILE… runs the same inputs --
-FUZZ := build/fuzz
-FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,fuzz-%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_MAKE = $(MAKE) --no-print-directory $(JOBS) B=$(FUZZ) CC=clang SAN=address,undefined OPT="-O1 -g" \
-  CFLAGS=-fsanitize=fuzzer-no-link KERNEL_FLAGS="-fno-sanitize=all -O1"
-FUZZ_CORPUS := $(B)/tests/fuzz/corpus
-fuzz_seeds = $(or $(wildcard tests/fuzz/$*),$(FUZZ_CORPUS))
-fuzz_length = $(if $(filter safetensors,$*),4096,65536)
-#: make fuzz               fuzzes each entry FUZZ_SECONDS long; make fuzz-NAME one of them
-fuzz: $(FUZZ_TARGETS)
-$(FUZZ_TARGETS): fuzz-%: $(FUZZ_CORPUS)
-	@$(FUZZ_MAKE) $(FUZZ)/fuzz_$*
-	@mkdir -p $(FUZZ)/found/$*
-	$(FUZZ)/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -max_len=$(fuzz_length) -timeout=10 -rss_limit_mb=2048 \
-	  -print_final_stats=1 -dict=tests/fuzz/tokens.dict -artifact_prefix=$(FUZZ)/found/ $(FUZZ)/found/$* $(fuzz_seeds)
-fuzz-programs:
-	@$(FUZZ_MAKE) $(FUZZ_TARGETS:fuzz-%=$(FUZZ)/fuzz_%)
-$(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/api.a $(FUZZ)/core.a
-	$(LINK) -fsanitize=fuzzer $(LIBS)
-$(B)/tests/fuzz/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/api.a $(B)/core.a
-	$(LINK) $(LIBS)
-$(B)/tests/fuzz/corpus_of_cases: $(B)/tests/fuzz/corpus_of_cases.o $(HTTP_OBJ)
-	$(LINK) -lcurl -ljansson -lz -lm
-$(FUZZ_CORPUS): $(B)/tests/fuzz/corpus_of_cases $(wildcard tests/cases/*/*.json)
-	@mkdir -p $@ && $< $@ $(filter %.json,$^) && touch $@
-
-# ---- benches: on a quiet machine, side by side with other libraries; each writes its section of docs/performance.md --
-XSMM := $(if $(wildcard /usr/include/libxsmm.h),-lxsmm -lxsmmnoblas -ldl)
-$(B)/core_bench: bench/core_bench.c bench/limits.c bench/limits.h $(B)/core.a
-	$(Q)$(call say,CC    $@)$(CC) -std=c17 -D_GNU_SOURCE -O3 $(WARN) $(if $(XSMM),-DHAVE_XSMM) -o $@ $(filter %.c %.a,$^) \
-	  -lopenblas $(XSMM) -lm -pthread
-$(B)/bench/%.o: bench/%.cc
-	$(Q)$(call say,CXX   $@)mkdir -p $(@D) && $(CXX) -std=c++17 $(OPT) -Wall -Wextra -fPIE -MMD -MP -c -o $@ $<
-$(B)/bench/wire_bench: $(B)/bench/wire_bench.o $(B)/bench/wire_peers.o $(B)/api.a $(B)/core.a
-	$(Q)$(call say,LD    $@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ -lsimdjson $(LIBS)
-$(B)/bench/load: $(B)/bench/serve/load.o
-	$(LINK)
-$(VENV)/installed/%: %/requirements.txt
-	@[ -x $(VENV)/bin/python ] || python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $< && mkdir -p $(@D) && touch $@
-bench-deps:
-	@CC='$(CC)' sh tools/install-deps.sh bench
-#: make bench              the core; bench-wire: reading and writing bodies; bench-serve: whole servers
-bench: bench-deps
-	@$(MAKE) --no-print-directory $(JOBS) $(B)/core_bench $(VENV)/installed/bench
-	$(VENV)/bin/python bench/run.py $(B)/core_bench $(BENCH_ARGS)
-bench-wire: bench-deps
-	@$(MAKE) --no-print-directory $(JOBS) $(B)/bench/wire_bench
-	python3 bench/section.py wire $(B)/bench/wire_bench
-bench-serve: bench-deps
-	@$(MAKE) --no-print-directory $(JOBS) all $(B)/bench/load $(VENV)/installed/bench/serve
-	$(VENV)/bin/python bench/section.py serve $(VENV)/bin/python bench/serve/serve.py $(B)/attentiond $(B)/bench/load
+# fuzzing and the benches have files of their own, which the context of the image does not
+-include tests/fuzz/fuzz.mk bench/bench.mk
 
 # ---- running, installing, the image ----------------------------------------------------------------------------------
 #: make run                builds and starts the daemon; installs missing packages on Debian
@@ -223,13 +177,12 @@ $(SYNTAX): syntax/%: %
 	  $(if $(filter $(CORE_TYPED),$<),,break;) done
 
 help:
-	@sed -n 's/^#: //p' Makefile
+	@sed -n 's/^#: //p' Makefile tests/fuzz/fuzz.mk bench/bench.mk
 	@echo 'V=1 shows whole commands, CC=… takes another compiler. `make` alone builds $(B)/attentiond.'
 clean:
 	rm -rf build
 always:
-.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python smoke fuzz fuzz-programs \
-  $(FUZZ_TARGETS) bench-deps bench bench-wire bench-serve run install image check-layers check-docs format format-check \
-  lint lint-cppcheck lint-tidy syntax $(SYNTAX) help clean
+.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python smoke run install image \
+  check-layers check-docs format format-check lint lint-cppcheck lint-tidy syntax $(SYNTAX) help clean
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

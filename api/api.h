@@ -57,6 +57,7 @@ enum { API_MOST_OPERATIONS = 16 };
 typedef struct api_service {
     attn_engine engine;
     size_t max_body;   /* bytes; a longer body is 413 */
+    bool no_page;      /* 404 at / and for the files of the page */
     api_budget budget; /* --max-memory */
     api_host host;
     api_statistics statistics[API_MOST_OPERATIONS];
@@ -74,8 +75,8 @@ typedef struct api_head {
     const char *method; /* "POST" */
     const char *path;   /* "/attention", without the query string, as it stood on the wire */
     /* Value of a header by its name in lower case, or NULL: content-type, content-encoding, content-length, accept,
-     * accept-encoding, inference-header-content-length. Several fields of one name come joined by ", ". NULL as a
-     * function: no headers. */
+     * accept-encoding, if-none-match, inference-header-content-length. Several fields of one name come joined by ", ".
+     * NULL as a function: no headers. */
     const char *(*header)(void *context, const char *name);
     void *context;
     const char *query; /* what follows the first '?' of the target, as it stood on the wire; NULL: nothing */

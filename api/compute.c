@@ -1,5 +1,7 @@
 #include "compute.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "formats.h"
 
@@ -15,17 +17,30 @@ static uint64_t content_length(const char *value) {
     return length;
 }
 
-/* true if the body's format and coding are read */
-static bool check_body(api_request *request, const char *type, const char *encoding) {
+static void refuse_type(api_request *request, const char *type) {
     char types[API_TYPES_TEXT];
-    const api_body_format *format = request->protocol->body ? request->protocol->body : api_body_format_of(type);
-    if (!format) {
-        api_refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "Content-Type must be %s, got %.100s", api_body_types(types),
-                   type);
-        return false;
-    }
+    api_refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "Content-Type must be %s, got %.100s", api_body_types(types), type);
+}
+
+static void refuse_accept(api_request *request, const char *accept) {
+    char types[API_TYPES_TEXT];
+    api_refuse(request, API_NOT_ACCEPTABLE, "Accept must admit %s, got %.200s", api_reply_types(types), accept);
+}
+
+static void set_format(api_request *request, const api_body_format *format) {
     request->body.format = format;
     request->trace.format = format->name;
+}
+
+/* true if the body's format and coding are read */
+static bool check_body(api_request *request, const char *type, const char *encoding) {
+    const api_body_format *format = request->protocol->body;
+    if (!format) format = api_body_format_of(type, &request->is_vague);
+    if (format) set_format(request, format);
+    if (!format && !request->is_vague) {
+        refuse_type(request, type);
+        return false;
+    }
     if (api_content_coding(encoding, &request->coding)) return true;
     request->accept_encoding = api_codings_read;
     api_refuse(request, API_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding must be one of %s, got %.100s", api_codings_read,
@@ -33,12 +48,20 @@ static bool check_body(api_request *request, const char *type, const char *encod
     return false;
 }
 
+/* Chooses the format of the reply, which depends on that of the body. */
 static void choose_reply(api_request *request, const char *accept) {
-    char types[API_TYPES_TEXT];
-    if (request->protocol->body) return;
     request->job.reply.format = api_reply_format_of(accept, request->body.format);
-    if (!request->job.reply.format)
-        api_refuse(request, API_NOT_ACCEPTABLE, "Accept must admit %s, got %.200s", api_reply_types(types), accept);
+    if (!request->job.reply.format) refuse_accept(request, accept);
+}
+
+static void check_accept(api_request *request, const char *accept) {
+    if (request->protocol->body) return; /* its replies are of one format */
+    if (!request->is_vague)
+        choose_reply(request, accept);
+    else if (api_reply_is_possible(accept))
+        request->accept = api_keep(request, accept);
+    else
+        refuse_accept(request, accept);
 }
 
 static void check_head(api_request *request, const api_head *head, uint64_t length) {
@@ -51,7 +74,41 @@ static void check_head(api_request *request, const api_head *head, uint64_t leng
     else if (host->readiness && host->readiness(host->context) == API_STARTING)
         api_refuse(request, API_NOT_READY, "the service is starting");
     else
-        choose_reply(request, api_header_of(head, "accept"));
+        check_accept(request, api_header_of(head, "accept"));
+}
+
+static void open_body(api_request *request) {
+    if (request->body.format->open(&request->body)) return;
+    request->body.reader = NULL;
+    api_refuse_for_memory(request);
+}
+
+/* The first bytes of a vague body, or all if it is shorter, have come: its format is settled. */
+static void settle_format(api_request *request) {
+    const api_body_format *seen = api_body_format_seen(request->first, request->first_count);
+    request->is_vague = false;
+    if (seen) set_format(request, seen);
+    if (!request->body.format) {
+        refuse_type(request, "application/octet-stream");
+        return;
+    }
+    choose_reply(request, request->accept);
+    if (!request->refused) open_body(request);
+    if (!request->refused) request->body.format->push(&request->body, request->first, request->first_count);
+}
+
+/* Bytes of the body whose coding is undone. */
+static void take_bytes(void *context, const void *bytes, size_t length) {
+    api_request *request = context;
+    if (request->is_vague) {
+        const size_t room = API_BODY_FIRST - request->first_count, count = length < room ? length : room;
+        memcpy(request->first + request->first_count, bytes, count);
+        request->first_count += count;
+        bytes = (const char *)bytes + count;
+        length -= count;
+        if (request->first_count == API_BODY_FIRST) settle_format(request);
+    }
+    if (length > 0 && !request->refused) request->body.format->push(&request->body, bytes, length);
 }
 
 void api_compute_begin(api_request *request, const api_head *head) {
@@ -64,24 +121,28 @@ void api_compute_begin(api_request *request, const api_head *head) {
     body->memory = &request->memory;
     body->schema = &request->operation->schema;
     body->expected = request->coding == API_IDENTITY ? length : 0;
-    body->inference_header = api_header_of(head, "inference-header-content-length");
     api_keep_query(request, head);
-    if (request->refused || (api_coding_begin(request) && body->format->open(body))) return;
-    body->reader = NULL;
-    api_refuse_for_memory(request);
+    if (request->refused) return;
+    if (!api_coding_begin(request, take_bytes)) {
+        api_refuse_for_memory(request);
+    } else if (!request->is_vague) {
+        body->inference_header = api_header_of(head, "inference-header-content-length");
+        open_body(request);
+    }
 }
 
 /* ---- the body --------------------------------------------------------------------------------------------------- */
 
 bool api_compute_push(api_request *request, const void *bytes, size_t length) {
-    if (!request->body.reader) return true;
+    if (!request->body.reader && !request->is_vague) return true;
     const double start = api_now();
     bool more = true;
     if (request->decoder)
         more = api_coding_push(request, bytes, length);
     else
-        request->body.format->push(&request->body, bytes, length);
+        take_bytes(request, bytes, length);
     request->trace.body_bytes = request->decoder ? request->decoder->length : request->received;
+    if (request->refused) api_drop_body(request);
     request->trace.times.decode += api_now() - start;
     return more;
 }
@@ -113,10 +174,12 @@ static void prepare_job(api_request *request) {
 }
 
 void api_compute_prepare(api_request *request) {
-    if (request->prepared || request->refused || !request->body.reader) return;
+    if (request->prepared || request->refused || (!request->body.reader && !request->is_vague)) return;
     const double start = api_now();
     request->prepared = true;
     if (!api_coding_finish(request)) return;
+    if (request->is_vague) settle_format(request);
+    if (request->refused) return;
     request->root = request->body.format->finish(&request->body, &request->error);
     if (request->root) prepare_job(request);
     if (!request->ready)
@@ -156,7 +219,7 @@ static bool is_cancelled(api_request *request) {
     if (!atomic_load(&request->cancelled)) return false;
     switch (atomic_load(&request->cancel_reason)) {
     case API_CANCEL_TIMEOUT:
-        api_refuse(request, API_COMPUTE_TIMEOUT, "the calculation took longer than the service allows");
+        api_refuse(request, API_COMPUTE_TIMEOUT, "the request took longer than --compute-timeout");
         break;
     case API_CANCEL_SHUTDOWN:
         api_refuse(request, API_SHUTTING_DOWN, "the service is stopping; nothing was done");

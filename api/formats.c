@@ -1,23 +1,43 @@
-/* The table of formats of bodies and replies. A new one is a file that defines its row, and its address here. */
+/* The table of formats of bodies and replies. A new one is a file that defines its row, and its name here. */
 #include "formats.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "http/negotiation.h"
-#include "safetensors/safetensors.h"
 
-/* The first reads what has no type. */
-static const api_body_format *const bodies[] = {&api_json_body, &api_safetensors_body};
-static const api_reply_format *const replies[] = {&api_json_reply, &api_safetensors_reply};
+#define BODY_LIST(ROW) ROW(json) ROW(safetensors) /* the first reads what has no type */
+#define REPLY_LIST(ROW) ROW(json) ROW(safetensors)
+
+#define ROW(name) extern const api_body_format api_##name##_body;
+BODY_LIST(ROW)
+#undef ROW
+#define ROW(name) extern const api_reply_format api_##name##_reply;
+REPLY_LIST(ROW)
+#undef ROW
+
+#define ROW(name) &api_##name##_body,
+static const api_body_format *const bodies[] = {BODY_LIST(ROW)};
+#undef ROW
+#define ROW(name) &api_##name##_reply,
+static const api_reply_format *const replies[] = {REPLY_LIST(ROW)};
+#undef ROW
 enum { BODIES = sizeof bodies / sizeof *bodies, REPLIES = sizeof replies / sizeof *replies };
 
 const api_body_format *api_body_format_at(size_t index) { return index < BODIES ? bodies[index] : NULL; }
 
-const api_body_format *api_body_format_of(const char *content_type) {
-    if (api_is_untyped(content_type)) return bodies[0];
+const api_body_format *api_body_format_of(const char *content_type, bool *is_vague) {
+    const bool is_untyped = api_is_untyped(content_type);
+    *is_vague = is_untyped || api_is_type(content_type, "application/octet-stream");
+    if (is_untyped) return bodies[0];
     for (size_t i = 0; i < BODIES; i++)
         if (api_is_type(content_type, bodies[i]->type)) return bodies[i];
+    return NULL;
+}
+
+const api_body_format *api_body_format_seen(const uint8_t *first, size_t count) {
+    for (size_t i = 0; i < BODIES && count >= API_BODY_FIRST; i++)
+        if (bodies[i]->recognizes && bodies[i]->recognizes(first)) return bodies[i];
     return NULL;
 }
 
@@ -35,6 +55,12 @@ const api_reply_format *api_reply_format_of(const char *accept, const api_body_f
         most = a;
     }
     return best;
+}
+
+bool api_reply_is_possible(const char *accept) {
+    for (size_t i = 0; i < BODIES; i++)
+        if (api_reply_format_of(accept, bodies[i])) return true;
+    return false;
 }
 
 /* Appends a media type without its parameters, as number `index` of `count` in a list. */

@@ -1,13 +1,17 @@
-/* The table of protocols. A new one is a folder with its row, and its address here. */
+/* The table of protocols. A new one is a folder that defines its row, and its name here. */
 #include "protocols.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "oip/oip.h"
-#include "routes.h"
+#define PROTOCOL_LIST(ROW) ROW(oip) ROW(plain) /* the last has the paths that are left */
 
-static const api_protocol *const protocols[] = {&api_oip, &api_plain};
+#define ROW(name) extern const api_protocol api_##name;
+PROTOCOL_LIST(ROW)
+#undef ROW
+#define ROW(name) &api_##name,
+static const api_protocol *const protocols[] = {PROTOCOL_LIST(ROW)};
+#undef ROW
 enum { PROTOCOLS = sizeof protocols / sizeof *protocols };
 
 const api_protocol *api_protocol_at(size_t index) { return index < PROTOCOLS ? protocols[index] : NULL; }

@@ -22,6 +22,7 @@ static api_method method_of(const char *name) {
         {"PATCH", API_OTHER_METHOD},
         {"TRACE", API_OTHER_METHOD},
         {"CONNECT", API_OTHER_METHOD},
+        {"QUERY", API_OTHER_METHOD},
     };
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (strcmp(methods[i].name, name) == 0) return methods[i].method;

@@ -13,7 +13,7 @@
  *     read        threads                           one pass of reading READ_BYTES, in parts
  *     blas, xsmm  -                                 tile products 64 x 128 x 64 of TILE_FLOPS operations in all
  *
- * A work shorter than 2 ms is repeated for as long, and the mean answered. */
+ * Work shorter than 2 ms is repeated for that long, and the mean is reported. */
 #include "../core/attention.h"
 #include "limits.h"
 
@@ -118,8 +118,8 @@ static void prepare_mha(bench *b) {
     b->workspace = block(b, attn_mha_workspace(&b->engine, m, &b->results));
 }
 
-/* X = [[1,0,1,0],[0,1,0,1]] projected: the queries, keys and values of the worked example. Not constant, as otherwise
- * the compiler would take the products of the plain loops itself. */
+/* X = [[1,0,1,0],[0,1,0,1]] projected: the queries, keys and values of the worked example. Not constant, because
+ * the compiler would then compute the products of the plain loops itself. */
 static float tiny_q[] = {2, 0, 1, 0, 2, 1}, tiny_k[] = {1, 1, 0, 0, 1, 1}, tiny_v[] = {1, 0, 1, 0, 1, 0};
 
 static void prepare_tiny(bench *b) {
@@ -164,8 +164,8 @@ static void prepare(bench *b) {
     if (is(s, "read")) limit_read_prepare();
 }
 
-/* The worked example as a beginner writes it: rows of up to 64 keys. A function of a library knows no sizes: nor does
- * this one, so it is not inlined for the sizes that it is called with. */
+/* The worked example as a beginner writes it: rows of up to 64 keys. Not inlined: like a library function,
+ * it must not be specialised for the sizes of the call. */
 static __attribute__((noinline)) void plain_loops(size_t n, size_t d, const float *q, const float *k, const float *v,
                                                   float scale, float *o) {
     float weights[64];
@@ -272,7 +272,7 @@ int main(void) {
                 continue;
             }
             prepare(&b);
-            measure(&b); /* the first run finds cold caches and untouched pages */
+            measure(&b); /* the first run has cold caches and untouched pages */
             memcpy(last, line, sizeof last);
         }
         printf("%.9g\n", measure(&b));

@@ -22,7 +22,7 @@ void limit_read_prepare(void);
 void limit_read(size_t part);
 /* TILE_FLOPS operations as products of 64 x 64 by 64 x 128, q k^T as OpenBLAS does it, ... */
 void limit_blas(void);
-/* ... and with the keys packed, by libxsmm; does nothing where it was built without. */
+/* ... and with the keys packed, by libxsmm; does nothing if built without it. */
 void limit_xsmm(void);
 
 #endif

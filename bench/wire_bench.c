@@ -1,11 +1,11 @@
 /* wire_bench.c: a million numbers in rows of 64 through JSON: ours, jansson, simdjson, std::to_chars; and the memory of
  * decoding. Prints a section of docs/performance.md.
  *
- *     wire_bench [ROUNDS [THREADS]]          9 rounds and 2 threads unless told
+ *     wire_bench [ROUNDS [THREADS]]          default: 9 rounds, 2 threads
  *
- * Ours is measured from outside, through api.h: all that is done before and after computing, so checks of shapes and of
- * finiteness are in it. Every round runs each contender once, one after the other, and medians are compared. Contenders
- * of one thread are measured in its CPU time, which other programs on the machine disturb less. */
+ * Ours is measured from outside, through api.h: everything before and after computing, checks of shapes and finiteness
+ * included. Every round runs each contender once, one after the other, and medians are compared. Contenders
+ * with one thread are measured in CPU time, which other programs disturb less. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,8 +138,8 @@ static double decode_seconds(const text *body) {
     return seconds;
 }
 
-/* The reply holds the keys again, of which one thread makes the copy that is also counted: about a millisecond. That
- * they are the same is checked where `wanted` is given. With a pool it is the wall that tells. */
+/* The reply holds the keys again, which one thread copies; the copy is counted too, about a millisecond. If `wanted` is
+ * given, the keys are compared with it. With a pool, wall time is measured. */
 static double encode_seconds(const text *body, const float *wanted) {
     api_request *request = decode(body);
     const double start = now();
@@ -207,7 +207,7 @@ static void report_decoding(const decoding *d, const double *numbers, size_t rou
         double start = now();
         if (peer_simdjson(body.bytes, body.length, d->f64, array) != NUMBERS) fail("simdjson");
         add(&simdjson, now() - start);
-        if (i % 3 == 0) { /* a third as often: it takes fifty times as long */
+        if (i % 3 == 0) { /* a third as often, because it takes fifty times as long */
             start = now();
             if (peer_jansson(body.bytes, body.length, d->f64, array) != NUMBERS) fail("jansson");
             add(&jansson, now() - start);
@@ -271,7 +271,7 @@ static double status_bytes(const char *name) {
     return kibibytes * 1024;
 }
 
-/* Most memory that stood in RAM while a body was decoded, beyond what did before: the kernel's own count. */
+/* Peak memory in RAM while a body was decoded, beyond what was there before, as the kernel counts it. */
 static double peak_of(const text *body) {
     api_request_free(decode(body)); /* what is set up once */
     FILE *file = fopen("/proc/self/clear_refs", "w");

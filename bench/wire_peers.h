@@ -1,4 +1,4 @@
-/* wire_peers.h: what other libraries make of the same JSON (bench only). */
+/* wire_peers.h: the same JSON read and written by other libraries (bench only). */
 #ifndef WIRE_PEERS_H
 #define WIRE_PEERS_H
 
@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-enum { PEER_PADDING = 64 }; /* bytes that must be readable behind a text */
+enum { PEER_PADDING = 64 }; /* bytes that must be readable after a text */
 
-/* The rows of member "k" of the object into the array, as doubles or rounded to floats. Returns how many numbers; 0: a
- * fault. simdjson is its on-demand API, a number at a time. */
+/* The rows of member "k" of the object into the array, as doubles or rounded to floats. Returns the number of numbers;
+ * 0: an error. simdjson is its on-demand API, a number at a time. */
 size_t peer_simdjson(const char *text, size_t length, bool f64, void *array);
 size_t peer_jansson(const char *text, size_t length, bool f64, void *array);
 

@@ -22,18 +22,24 @@ docker build --network host --build-arg VERSION="$(cat VERSION)" -t "$image" .
 size=$(docker image inspect -f '{{.Size}}' "$image")
 echo "image: $((size / 1000000)) MB"
 [ "$size" -lt 60000000 ] || fail "the image has grown past 60 MB"
-docker image inspect -f '{{.Config.User}}' "$image" | grep -Eq '^[1-9][0-9]*(:[0-9]+)?$' || fail "the user is no number"
+docker image inspect -f '{{.Config.User}}' "$image" | grep -Eq '^[1-9][0-9]*(:[0-9]+)?$' || fail "the user is not a number"
 for label in title description source version revision created licenses base.name; do
     docker image inspect -f '{{json .Config.Labels}}' "$image" | grep -q "\"org.opencontainers.image.$label\":" ||
         fail "no label $label"
 done
 if docker run --rm --entrypoint /bin/sh "$image" -c true >/dev/null 2>&1; then fail "there is a shell"; fi
 
-# locked down: nothing writable, no capability, another user, no network, another port
-docker run -d --name "$name" --read-only --cap-drop ALL --security-opt no-new-privileges --user 12345 --network none \
-    -e ATTENTIOND_PORT=9000 "$image" >/dev/null
-await
-docker rm -f "$name" >/dev/null
+# locked down: nothing writable, no capability, another user, no network, another port; the health check follows the
+# port, even if only the command line of the daemon has it
+locked_down() { # locked_down [FLAGS-OF-DOCKER...] IMAGE [FLAGS...]
+    docker run -d --name "$name" --read-only --cap-drop ALL --security-opt no-new-privileges --user 12345 \
+        --network none "$@" >/dev/null
+    await
+    docker rm -f "$name" >/dev/null
+}
+locked_down -e ATTENTIOND_PORT=9000 "$image"
+locked_down "$image" --port 9000
+locked_down "$image" --port 0
 
 # CPU quota and memory limit are seen
 docker run -d --name "$name" --cpus 1.5 --memory 512m --network host -e ATTENTIOND_PORT="$port" "$image" >/dev/null

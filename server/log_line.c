@@ -7,10 +7,12 @@
 #include "log.h"
 #include "log_sink.h"
 
+enum { END_SIZE = 4 }; /* bytes that are kept free for "}" and the newline */
+
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 static void put(srv_line *line, const char *text, size_t length) {
-    if (line->full || length > sizeof line->text - 4 - line->length) { /* leaves room for "}" and the newline */
+    if (line->full || length > sizeof line->text - END_SIZE - line->length) {
         line->full = true;
         return;
     }
@@ -20,24 +22,11 @@ static void put(srv_line *line, const char *text, size_t length) {
 
 static void put_text(srv_line *line, const char *text) { put(line, text, strlen(text)); }
 
-static bool is_printable(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
-
-/* A JSON string; each byte that is not printable ASCII becomes \u00XX, so that a line stays one line. */
 static void put_quoted(srv_line *line, const char *text) {
-    put(line, "\"", 1);
-    while (*text) {
-        size_t span = 0;
-        while (is_printable(text[span])) span++;
-        put(line, text, span);
-        text += span;
-        if (!*text) break;
-        char escaped[8];
-        int n = *text == '"' || *text == '\\' ? snprintf(escaped, sizeof escaped, "\\%c", *text)
-                                              : snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned char)*text);
-        put(line, escaped, (size_t)n);
-        text++;
-    }
-    put(line, "\"", 1);
+    const size_t room = sizeof line->text - END_SIZE - line->length;
+    const size_t length = line->full ? 0 : api_json_string(line->text + line->length, room, text);
+    line->full = length == 0;
+    line->length += length;
 }
 
 /* value / 10^decimals. printf's floating point takes longer than the rest of the line. */
@@ -68,11 +57,11 @@ static void end_field(srv_line *line) {
     if (line->full) line->length = line->mark;
 }
 
+/* Printable ASCII without blanks, quotes, backslashes and '=': needs no quotes in a text line. */
 static bool is_plain(const char *text) {
-    if (!*text) return false;
-    for (; *text; text++)
-        if (!is_printable(*text) || *text == ' ' || *text == '=') return false;
-    return true;
+    const char *at = text;
+    while (*at > ' ' && *at <= '~' && !strchr("\"\\=", *at)) at++;
+    return *text && !*at;
 }
 
 void srv_line_string(srv_line *line, const char *name, const char *value) {

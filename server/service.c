@@ -12,6 +12,7 @@ bool srv_service_init(api_service *service, const srv_settings *settings) {
     json_object_seed(0); /* before any other thread may hash */
     service->engine.kernel = srv_kernel(settings->kernel);
     service->max_body = settings->max_body;
+    service->no_page = settings->no_page;
     service->budget.limit = settings->max_memory;
     errno = 0;
     service->engine.pool = attn_pool_new(settings->threads);

@@ -67,6 +67,10 @@ static bool store(srv_settings *settings, const srv_setting *s, const char *text
         if ((choice = index_of(s->words, text)) < 0) return false;
         *(int *)place = choice;
         break;
+    case FLAG:
+        if ((choice = index_of("false true 0 1", text)) < 0) return false;
+        *(bool *)place = choice % 2;
+        break;
     }
     settings->origin[s - srv_setting_table] = origin;
     return true;
@@ -87,6 +91,7 @@ static void expectation(const srv_setting *s, char text[160]) {
         snprintf(text, 160, "a time such as 500ms, 50s or 2m, at most %llus", (unsigned long long)s->most);
         break;
     case CHOICE: snprintf(text, 160, "one of: %s", s->words); break;
+    case FLAG: snprintf(text, 160, "true or false"); break;
     }
 }
 
@@ -174,7 +179,7 @@ static const srv_setting *find(const char *flag, size_t length) {
     return NULL;
 }
 
-/* One "--name value" or "--name=value" at argv[*i]; leaves *i at its last word. */
+/* One "--name value", "--name=value" or, of a FLAG, "--name" at argv[*i]; leaves *i at its last word. */
 static srv_action read_flag(srv_settings *settings, srv_command *command, int argc, char **argv, int *i) {
     const char *flag = argv[*i] + 2;
     const size_t length = strcspn(flag, "=");
@@ -186,6 +191,7 @@ static srv_action read_flag(srv_settings *settings, srv_command *command, int ar
     if (strcmp(flag, "version") == 0) return SRV_VERSION;
     const srv_setting *s = find(flag, length);
     if (!s) return unknown_flag(command, flag, length);
+    if (!text && s->kind == FLAG) text = "true";
     if (!text && *i + 1 < argc) text = argv[++*i];
     if (text && store(settings, s, text, SRV_FROM_FLAG)) return SRV_RUN;
     char where[SRV_NAME_SIZE];

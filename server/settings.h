@@ -17,12 +17,14 @@ typedef enum srv_level { SRV_ERROR, SRV_WARN, SRV_INFO, SRV_DEBUG } srv_level;
 typedef enum srv_log_format { SRV_LOG_AUTO, SRV_LOG_TEXT, SRV_LOG_JSON } srv_log_format;
 
 /* Kinds and the type of their member. COUNT and SIZE (bytes) lie between `least` and `most`, TIME (seconds, 0: no
- * limit) between 0 and `most`. CHOICE is the index of a word in the list that `words` holds. Of other kinds `words`
- * says what the default is if it depends on the machine (the default then is ""). */
+ * limit) between 0 and `most`. CHOICE is the index of a word in the list that `words` holds. FLAG is true or false, and
+ * a flag without a value is true; it has no value's name. Of other kinds `words` says what the default is if it depends
+ * on the machine (the default then is ""). */
 typedef const char *srv_setting_TEXT;
 typedef uint64_t srv_setting_COUNT, srv_setting_SIZE;
 typedef double srv_setting_TIME;
 typedef int srv_setting_CHOICE;
+typedef bool srv_setting_FLAG;
 
 /*      kind, member, value's name, least, most, default, words, meaning */
 #define SRV_SETTING_LIST(ROW)                                                                                         \
@@ -47,7 +49,8 @@ typedef int srv_setting_CHOICE;
     ROW(CHOICE, log_level, "LEVEL", 0, 0, "info", "error warn info debug",                                            \
         "least severe lines to log: error, warn, info or debug")                                                      \
     ROW(CHOICE, log_format, "FORMAT", 0, 0, "auto", "auto text json",                                                 \
-        "format of the log: text, json, or auto (text on a terminal, else json)")
+        "format of the log: text, json, or auto (text on a terminal, else json)")                                     \
+    ROW(FLAG, no_page, "", 0, 0, "false", "", "do not serve the page at /")
 
 typedef enum srv_setting_id {
 #define ROW(kind, member, value, least, most, fallback, words, meaning) SRV_SETTING_##member,

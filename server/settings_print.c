@@ -3,6 +3,9 @@
 
 #include "settings_table.h"
 
+/* what stands between the name of a flag and that of its value */
+static const char *gap(const srv_setting *s) { return *s->value_name ? " " : ""; }
+
 static const char *default_of(const srv_setting *s) { return *s->fallback ? s->fallback : s->words; }
 
 static void print_text(FILE *file) {
@@ -11,7 +14,7 @@ static void print_text(FILE *file) {
         char name[SRV_NAME_SIZE], flag[2 * SRV_NAME_SIZE], environment[SRV_NAME_SIZE];
         srv_setting_flag(s, name);
         srv_setting_environment(s, environment);
-        snprintf(flag, sizeof flag, "--%s %s", name, s->value_name);
+        snprintf(flag, sizeof flag, "--%s%s%s", name, gap(s), s->value_name);
         fprintf(file, "  %-24s %s\n  %-24s [%s, default: %s]\n", flag, s->meaning, "", environment, default_of(s));
     }
     fprintf(file, "  %-24s print this text, or its table as man or markdown\n", "--help[=FORM]");
@@ -31,10 +34,10 @@ void srv_settings_print(FILE *file, const char *form) {
         srv_setting_flag(s, flag);
         srv_setting_environment(s, environment);
         if (man)
-            fprintf(file, ".TP\n.BI \\-\\-%s \" %s\"\n%s (environment %s, default: %s).\n", flag, s->value_name,
-                    s->meaning, environment, default_of(s));
+            fprintf(file, ".TP\n.BI \\-\\-%s \"%s%s\"\n%s (environment %s, default: %s).\n", flag, gap(s),
+                    s->value_name, s->meaning, environment, default_of(s));
         else
-            fprintf(file, "| `--%s %s` | `%s` | %s | %s |\n", flag, s->value_name, environment, default_of(s),
+            fprintf(file, "| `--%s%s%s` | `%s` | %s | %s |\n", flag, gap(s), s->value_name, environment, default_of(s),
                     s->meaning);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "settings.h"
 
-typedef enum srv_setting_kind { TEXT, COUNT, SIZE, TIME, CHOICE } srv_setting_kind;
+typedef enum srv_setting_kind { TEXT, COUNT, SIZE, TIME, CHOICE, FLAG } srv_setting_kind;
 
 typedef struct srv_setting {
     srv_setting_kind kind;

@@ -11,33 +11,34 @@
 #include <stdint.h>
 
 /*      enum name, code, status, title (the status's own phrase), when */
-#define API_ERROR_LIST(ROW)                                                                                           \
-    ROW(INVALID_JSON, "invalid_json", 400, "Bad Request", "the body is not JSON")                                     \
-    ROW(BAD_REQUEST, "bad_request", 400, "Bad Request", "broken or ambiguous HTTP")                                   \
-    ROW(UNAUTHORIZED, "unauthorized", 401, "Unauthorized", "no valid key, where keys are set")                        \
-    ROW(NOT_FOUND, "not_found", 404, "Not Found", "no such path")                                                     \
-    ROW(METHOD_NOT_ALLOWED, "method_not_allowed", 405, "Method Not Allowed", "the path knows other methods")          \
-    ROW(NOT_ACCEPTABLE, "not_acceptable", 406, "Not Acceptable", "Accept admits nothing that is made here")           \
-    ROW(TIMEOUT, "timeout", 408, "Request Timeout", "the client stopped sending")                                     \
-    ROW(BODY_TOO_LARGE, "body_too_large", 413, "Content Too Large", "the body is over the limit")                     \
-    ROW(URI_TOO_LONG, "uri_too_long", 414, "URI Too Long", "the request target is over the limit")                    \
-    ROW(UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415, "Unsupported Media Type", "a type or coding not read") \
-    ROW(MISSING_FIELD, "missing_field", 422, "Unprocessable Content", "a required field is not there")                \
-    ROW(UNKNOWN_FIELD, "unknown_field", 422, "Unprocessable Content", "a field that nobody knows")                    \
-    ROW(WRONG_TYPE, "wrong_type", 422, "Unprocessable Content", "another JSON type than wanted")                      \
-    ROW(RAGGED, "ragged", 422, "Unprocessable Content", "rows of unequal length")                                     \
-    ROW(SHAPE_MISMATCH, "shape_mismatch", 422, "Unprocessable Content", "shapes or counts that do not fit")           \
-    ROW(TOO_DEEP, "too_deep", 422, "Unprocessable Content", "nested deeper than any request needs")                   \
-    ROW(OUT_OF_RANGE, "out_of_range", 422, "Unprocessable Content", "a value outside its list or range")              \
-    ROW(NOT_FINITE, "not_finite", 422, "Unprocessable Content", "NaN or infinity where a number is wanted")           \
-    ROW(OVERFLOW, "overflow", 422, "Unprocessable Content", "a result does not fit the compute type")                 \
-    ROW(OVERLOADED, "overloaded", 429, "Too Many Requests", "queue or memory in flight is full")                      \
-    ROW(HEADERS_TOO_LARGE, "headers_too_large", 431, "Request Header Fields Too Large", "headers over the limit")     \
-    ROW(INTERNAL, "internal", 500, "Internal Server Error", "a fault of the service itself")                          \
-    ROW(NOT_IMPLEMENTED, "not_implemented", 501, "Not Implemented", "a method that nobody knows")                     \
-    ROW(NOT_READY, "not_ready", 503, "Service Unavailable", "the service is starting")                                \
-    ROW(SHUTTING_DOWN, "shutting_down", 503, "Service Unavailable", "the service is stopping")                        \
-    ROW(OUT_OF_MEMORY, "out_of_memory", 503, "Service Unavailable", "an allocation failed")                           \
+#define API_ERROR_LIST(ROW)                                                                                            \
+    ROW(INVALID_JSON, "invalid_json", 400, "Bad Request", "the body is not JSON")                                      \
+    ROW(BAD_REQUEST, "bad_request", 400, "Bad Request", "invalid or ambiguous HTTP")                                   \
+    ROW(UNAUTHORIZED, "unauthorized", 401, "Unauthorized", "no valid key, if keys are required")                       \
+    ROW(NOT_FOUND, "not_found", 404, "Not Found", "unknown path")                                                      \
+    ROW(METHOD_NOT_ALLOWED, "method_not_allowed", 405, "Method Not Allowed", "the path does not support the method")   \
+    ROW(NOT_ACCEPTABLE, "not_acceptable", 406, "Not Acceptable", "Accept excludes every reply format")                 \
+    ROW(TIMEOUT, "timeout", 408, "Request Timeout", "the client stopped sending")                                      \
+    ROW(BODY_TOO_LARGE, "body_too_large", 413, "Content Too Large", "the body exceeds the limit")                      \
+    ROW(URI_TOO_LONG, "uri_too_long", 414, "URI Too Long", "the request target exceeds the limit")                     \
+    ROW(UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415, "Unsupported Media Type", "unsupported type or coding") \
+    ROW(MISSING_FIELD, "missing_field", 422, "Unprocessable Content", "a required field is missing")                   \
+    ROW(UNKNOWN_FIELD, "unknown_field", 422, "Unprocessable Content", "an unknown field")                              \
+    ROW(WRONG_TYPE, "wrong_type", 422, "Unprocessable Content", "another JSON type than expected")                     \
+    ROW(RAGGED, "ragged", 422, "Unprocessable Content", "rows of unequal length")                                      \
+    ROW(SHAPE_MISMATCH, "shape_mismatch", 422, "Unprocessable Content", "shapes or counts that do not match")          \
+    ROW(TOO_DEEP, "too_deep", 422, "Unprocessable Content", "nested deeper than any request needs")                    \
+    ROW(OUT_OF_RANGE, "out_of_range", 422, "Unprocessable Content", "a value outside its list or range")               \
+    ROW(NOT_FINITE, "not_finite", 422, "Unprocessable Content", "NaN or infinity instead of a number")                 \
+    ROW(OVERFLOW, "overflow", 422, "Unprocessable Content", "a result does not fit the compute type")                  \
+    ROW(OVERLOADED, "overloaded", 429, "Too Many Requests", "queue or memory in flight is full")                       \
+    ROW(HEADERS_TOO_LARGE, "headers_too_large", 431, "Request Header Fields Too Large",                                \
+        "the header fields exceed the limit")                                                                          \
+    ROW(INTERNAL, "internal", 500, "Internal Server Error", "a bug in the service")                                    \
+    ROW(NOT_IMPLEMENTED, "not_implemented", 501, "Not Implemented", "unknown method")                                  \
+    ROW(NOT_READY, "not_ready", 503, "Service Unavailable", "the service is starting")                                 \
+    ROW(SHUTTING_DOWN, "shutting_down", 503, "Service Unavailable", "the service is stopping")                         \
+    ROW(OUT_OF_MEMORY, "out_of_memory", 503, "Service Unavailable", "an allocation failed")                            \
     ROW(COMPUTE_TIMEOUT, "compute_timeout", 504, "Gateway Timeout", "took longer than the service allows")
 
 typedef enum api_code {

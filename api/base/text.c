@@ -65,7 +65,7 @@ void api_text_add_string(api_short_text *text, const char *string) {
             string += plain;
             continue;
         }
-        const unsigned char c = (unsigned char)*string;
+        const unsigned char c = (unsigned char)*string, next = (unsigned char)string[1];
         size_t length = utf8_length((const unsigned char *)string), wide = length;
         if (length == 0) {
             length = wide = 1;
@@ -74,8 +74,8 @@ void api_text_add_string(api_short_text *text, const char *string) {
             escaped[0] = '\\';
             escaped[1] = (char)c;
             wide = 2;
-        } else if (c < 0x20 || c == 0x7f) {
-            wide = (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        } else if (c < 0x20 || c == 0x7f || (c == 0xc2 && next < 0xa0)) { /* control characters, for a log's terminal */
+            wide = (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c == 0xc2 ? next : c);
         } else {
             memcpy(escaped, string, length);
         }

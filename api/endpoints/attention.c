@@ -63,12 +63,12 @@ static void read_counts(api_form *form, inputs *in) {
         for (size_t i = 0; i < 2; i++)
             if (api_form_has(form, counts[i]))
                 api_form_fault(form, counts[i], API_SHAPE_MISMATCH,
-                               "expected only with q of 2 or 3 axes; q has 4, one of them for the heads");
+                               "allowed only if q has 2 or 3 axes; q has 4, one of them for the heads");
     } else if (api_form_has(form, LAYOUT)) {
-        api_form_fault(form, LAYOUT, API_SHAPE_MISMATCH, "expected only with q of 4 axes, got %zu", in->q.rank);
+        api_form_fault(form, LAYOUT, API_SHAPE_MISMATCH, "allowed only if q has 4 axes; q has %zu", in->q.rank);
     }
     if (in->q.rank != 4 && in->has_num_kv_heads && !api_form_has(form, NUM_HEADS))
-        api_form_missing(form, "num_heads", "beside num_kv_heads");
+        api_form_missing(form, "num_heads", "with num_kv_heads");
 }
 
 /* the width of one head of a tensor whose last axis holds `count` of them; 0 after a fault */

@@ -126,7 +126,7 @@ static bool one_per_batch(api_form *form, const api_attention_state *a, const ap
     if (tensor->count == batch) return true;
     char got[API_SHAPE_TEXT];
     api_form_fault(form, tensor->field, API_SHAPE_MISMATCH,
-                   "expected a list of %zu integers, one for each of the batch, got the shape %s", batch,
+                   "expected a list of %zu integers, one for each entry of the batch, got the shape %s", batch,
                    api_shape_text(got, tensor->rank, tensor->shape));
     return false;
 }

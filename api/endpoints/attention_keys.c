@@ -77,7 +77,8 @@ static void check_unblocked(api_job *job) {
 void api_attention_check(api_job *job) {
     const api_attention_state *a = job->state;
     if (a->past_k.given != a->past_v.given)
-        api_form_missing(&job->form, a->past_k.given ? "past_v" : "past_k", "beside the other half of the past");
+        api_form_missing(&job->form, a->past_k.given ? "past_v" : "past_k",
+                         a->past_k.given ? "with past_k" : "with past_v");
     if (job->form.broken)
         check_unblocked(job);
     else

@@ -81,7 +81,7 @@ static void check_presence(api_form *form, const inputs *in) {
         const char *name = api_form_name(form, t->field);
         if (!in->w_qkv.tensor.given && !t->given) api_form_missing(form, name, "if there is no w_qkv");
         if (in->w_qkv.tensor.given && t->given)
-            api_form_fault(form, W_QKV, API_OUT_OF_RANGE, "expected w_qkv or w_q, w_k and w_v, got %s too", name);
+            api_form_fault(form, W_QKV, API_OUT_OF_RANGE, "cannot be combined with %s", name);
     }
     const struct {
         const api_tensor *bias;
@@ -132,7 +132,7 @@ static void set_context(api_form *form, attn_mha *m, inputs *in) {
     if (!c->ok) return;
     if (in->x_known && (c->rank != x->rank || (c->rank == 3 && c->shape[0] != m->attention.batch))) {
         api_form_fault(form, CONTEXT, API_SHAPE_MISMATCH,
-                       "expected the axes and the batch of x, whose shape is %s; got %s",
+                       "expected as many axes as x and the same batch; x has the shape %s, got %s",
                        api_shape_text(other, x->rank, x->shape), api_shape_text(shape, c->rank, c->shape));
         return;
     }
@@ -202,8 +202,8 @@ static bool set_separate(api_form *form, attn_mha *m, inputs *in) {
 static bool set_packed(api_form *form, attn_mha *m, inputs *in) {
     attn_problem *p = &m->attention;
     if (in->x_known && in->context_known && m->d_context != m->d_model) {
-        api_form_fault(form, CONTEXT, API_SHAPE_MISMATCH, "expected the width of x, %zu, as w_qkv is for both; got %zu",
-                       m->d_model, m->d_context);
+        api_form_fault(form, CONTEXT, API_SHAPE_MISMATCH,
+                       "expected the width of x, %zu, because w_qkv projects both; got %zu", m->d_model, m->d_context);
         return false;
     }
     const size_t parts = in->heads && in->kv_heads ? in->heads + 2 * in->kv_heads : 0;

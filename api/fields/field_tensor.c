@@ -136,7 +136,7 @@ static void object_read_shape(object *o) {
     if (!value) return;
     if (!take(&o->form, value, API_INTEGERS, API_DTYPE_NONE, &axes)) return;
     if (value->rank != 1) {
-        api_form_fault(&o->form, SHAPE, API_WRONG_TYPE, "expected a list of axis lengths, got lists within a list");
+        api_form_fault(&o->form, SHAPE, API_WRONG_TYPE, "expected a list of axis lengths, got nested lists");
         return;
     }
     if (value->count > API_MAX_RANK) {

@@ -6,7 +6,7 @@
 
 #include "../api.h"
 
-#define TRUE_ATTENDS "true or 1 means that the key may be attended to"
+#define TRUE_ATTENDS "true or 1 means that the query may attend to the key"
 #define NO_DROPOUT "not supported: there is no dropout at inference"
 
 /* Names of PyTorch, Keras, Hugging Face, JAX, FlashAttention and ONNX, in any case. The first row counts whose field
@@ -15,7 +15,7 @@ static const struct {
     const char *name, *field, *note;
 } foreign[] = {
     {"attn_mask", "mask",
-     TRUE_ATTENDS " (torch.nn.MultiheadAttention means the opposite); numbers to be added are \"bias\""},
+     TRUE_ATTENDS " (torch.nn.MultiheadAttention means the opposite); numbers to add belong in \"bias\""},
     {"key_padding_mask", "mask", TRUE_ATTENDS ", false or 0 that it is padding (PyTorch means the opposite)"},
     {"attention_mask", "mask", TRUE_ATTENDS ", false or 0 that it is padding"},
     {"key_mask", "mask", TRUE_ATTENDS},

@@ -134,9 +134,9 @@ static bool is_refused(const api_form *form, const api_field_row *row, const cha
     if (!row)
         api_hint(form->schema, form->schemas, name, text);
     else if (form->has_parameters)
-        snprintf(text, API_HINT_TEXT, "\"%s\" is not known here; options go into \"parameters\" of the body", name);
+        snprintf(text, API_HINT_TEXT, "\"%s\" is an option; here options belong in \"parameters\" of the body", name);
     else if (!api_field_in_query(row))
-        snprintf(text, API_HINT_TEXT, "\"%s\" is not known here; it is a tensor, and tensors go into the body", name);
+        snprintf(text, API_HINT_TEXT, "\"%s\" is a tensor; tensors belong in the body", name);
     else
         return false;
     return true;
@@ -160,8 +160,7 @@ static void read_option(api_form *form, json_t *root, api_place place, const cha
         json_decref(value);
     } else if (slot->json) {
         json_decref(value);
-        api_error_set(form->error, API_OUT_OF_RANGE, place, NULL,
-                      "%s: expected the value that it has already, got another", name);
+        api_error_set(form->error, API_OUT_OF_RANGE, place, NULL, "%s: expected one value, got two that differ", name);
     } else if (json_object_set_new(root, name, value) == 0) {
         slot->json = value;
         slot->place = place;

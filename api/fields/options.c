@@ -34,8 +34,8 @@ static void add_name(api_form *form, api_field field, const char *string, size_t
     api_place place = form->slots[field].place;
     place.element = index;
     form->broken = true;
-    api_error_set(form->error, API_OUT_OF_RANGE, place, pointer, "return: expected names out of %s; got \"%.100s\"",
-                  known, string);
+    api_error_set(form->error, API_OUT_OF_RANGE, place, pointer, "return: unknown name \"%.100s\"; available: %s",
+                  string, known);
 }
 
 static void set_return(api_form *form, api_field field, void *state) {

@@ -25,6 +25,8 @@ typedef struct api_body {
     json_t *draft;                /* of the document, while the body comes; freed with the request */
 } api_body;
 
+enum { API_BODY_FIRST = 9 }; /* bytes that tell a format */
+
 typedef struct api_body_format {
     const char *name;                     /* for the log and the metrics */
     const char *type;                     /* the media type; NULL: chosen by the protocol alone */
@@ -35,6 +37,8 @@ typedef struct api_body_format {
     void (*push)(api_body *body, const void *bytes, size_t length);
     /* Ends the body. Returns the document (a new reference); NULL: error is set. */
     json_t *(*finish)(api_body *body, api_error *error);
+    /* true if a body that begins so can only be of this format; NULL: nothing tells */
+    bool (*recognizes)(const uint8_t first[API_BODY_FIRST]);
 } api_body_format;
 
 extern const api_body_format api_json_body;

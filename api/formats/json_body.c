@@ -11,4 +11,9 @@ static void push(api_body *body, const void *bytes, size_t length) { api_reader_
 
 static json_t *finish(api_body *body, api_error *error) { return api_reader_finish(body->reader, error); }
 
-const api_body_format api_json_body = {"json", "application/json", &api_json_reply, open_reader, push, finish};
+const api_body_format api_json_body = {.name = "json",
+                                       .type = "application/json",
+                                       .reply = &api_json_reply,
+                                       .open = open_reader,
+                                       .push = push,
+                                       .finish = finish};

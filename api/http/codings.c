@@ -15,17 +15,12 @@ void api_coding_choose(api_request *request, const api_head *head) {
                    accept_encoding);
 }
 
-static void hand_to_format(void *context, const void *bytes, size_t length) {
-    api_body *body = context;
-    body->format->push(body, bytes, length);
-}
-
-bool api_coding_begin(api_request *request) {
+bool api_coding_begin(api_request *request, api_sink *sink) {
     if (request->coding == API_IDENTITY) return true;
     request->decoder = api_decoder_new(&request->memory, request->coding, request->service->max_body);
     if (!request->decoder) return false;
-    request->decoder->sink = hand_to_format;
-    request->decoder->context = &request->body;
+    request->decoder->sink = sink;
+    request->decoder->context = request;
     return true;
 }
 

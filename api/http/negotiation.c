@@ -84,7 +84,7 @@ bool api_content_coding(const char *content_encoding, api_coding *coding) {
     return true;
 }
 
-/* 0 to 1000; what is no quality counts as none given */
+/* 0 to 1000; an invalid quality counts as none given */
 static int thousandths(span value) {
     if (value.length == 0 || value.start[0] != '0') return 1000;
     int sum = 0, unit = 100;

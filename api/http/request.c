@@ -27,14 +27,17 @@ void api_drop_body(api_request *request) {
     api_memory_deinit(&request->memory);
 }
 
-void api_keep_query(api_request *request, const api_head *head) {
-    if (!head->query) return;
-    const size_t size = strlen(head->query) + 1;
+char *api_keep(api_request *request, const char *text) {
+    if (!text) return NULL;
+    const size_t size = strlen(text) + 1;
     char *copy = api_small(&request->memory, size);
-    if (copy)
-        request->body.query = memcpy(copy, head->query, size);
-    else
-        api_refuse_for_memory(request);
+    if (copy) return memcpy(copy, text, size);
+    api_refuse_for_memory(request);
+    return NULL;
+}
+
+void api_keep_query(api_request *request, const api_head *head) {
+    request->body.query = api_keep(request, head->query);
 }
 
 void api_answer(api_request *request, const char *text, size_t length) {

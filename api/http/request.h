@@ -20,11 +20,17 @@ struct api_request {
     bool ready;
     uint64_t received; /* bytes of the body */
     api_memory memory;
-    api_body body;             /* format NULL: not known; reader NULL: the body is of no use */
+    api_body body;                 /* format NULL: not known; reader NULL: the body is of no use, or not begun */
+    bool is_vague;                 /* the first bytes of the body may tell another format than its type */
+    uint8_t first[API_BODY_FIRST]; /* ... those that came */
+    size_t first_count;
+    const char *accept;        /* ... the header, kept until then; NULL: none */
     api_coding coding;         /* of the body */
     api_decoder *decoder;      /* undoes it, while the body comes; NULL: none */
     api_coding_choice accepts; /* codings of a reply */
     bool varies;               /* the reply depends on Accept-Encoding */
+    const void *found;         /* what begin of a route found for its finish */
+    bool unchanged;            /* ... and the client has it already */
     json_t *root;              /* the document */
     api_job job;
     atomic_uint_least64_t timeout; /* microseconds that the client grants, 0: no limit */
@@ -57,6 +63,8 @@ void api_refuse_for_memory(api_request *request);
 /* Frees the body's bytes and all that was made of them. */
 void api_drop_body(api_request *request);
 
+/* A copy in request->memory; NULL, of NULL too. Refuses if there is no memory. */
+char *api_keep(api_request *request, const char *text);
 /* Keeps what stands after the '?' of the target in request->body.query; refuses if there is no memory. For `begin` of
  * a route that takes options from it. */
 void api_keep_query(api_request *request, const api_head *head);
@@ -71,9 +79,9 @@ void api_set_timing(api_request *request);
 
 /* How the reply may be coded; refuses if no way is acceptable (codings.c). */
 void api_coding_choose(api_request *request, const api_head *head);
-/* The body's coding: begins to undo it (false: no memory), takes bytes, ends it (false: an error was
+/* The body's coding: begins to undo it into a sink (false: no memory), takes bytes, ends it (false: an error was
  * set). Errors are set by push too, which returns false if no later byte can matter. */
-bool api_coding_begin(api_request *request);
+bool api_coding_begin(api_request *request, api_sink *sink);
 bool api_coding_push(api_request *request, const void *bytes, size_t length);
 bool api_coding_finish(api_request *request);
 /* Encodes the 200 in request->response as the client asked; leaves it as it is if there is no memory for that. */

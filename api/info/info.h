@@ -1,4 +1,4 @@
-/* info.h: endpoints that compute nothing: each is a function that answers (inside api/ only). */
+/* info.h: endpoints that compute nothing (inside api/ only). A new one is a file with its function and a row here. */
 #ifndef API_INFO_H
 #define API_INFO_H
 
@@ -6,11 +6,18 @@
 
 #define API_TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8" /* Prometheus */
 
-void api_answer_healthz(api_request *request); /* health.c */
-void api_answer_readyz(api_request *request);
-void api_answer_version(api_request *request); /* version.c */
-void api_answer_metrics(api_request *request); /* metrics.c */
+/*      name, path, methods, type of the 200, whether Accept is ignored, exists, begin; finish is api_answer_NAME */
+#define API_INFO_LIST(ROW)                                                                  \
+    ROW(healthz, "/healthz", API_ALLOW_GET, API_TYPE_JSON, true, NULL, NULL)                \
+    ROW(readyz, "/readyz", API_ALLOW_GET, API_TYPE_JSON, true, NULL, NULL)                  \
+    ROW(version, "/version", API_ALLOW_GET, API_TYPE_JSON, false, NULL, NULL)               \
+    ROW(metrics, "/metrics", API_ALLOW_GET, API_TYPE_METRICS, false, api_has_metrics, NULL) \
+    ROW(openapi, "/openapi.json", API_ALLOW_GET, API_TYPE_JSON, false, NULL, NULL)
+
+#define ROW(name, path, allow, type, ignored, exists, begin) void api_answer_##name(api_request *request);
+API_INFO_LIST(ROW)
+#undef ROW
+
 bool api_has_metrics(const api_service *service);
-void api_answer_openapi(api_request *request); /* openapi.c */
 
 #endif

@@ -5,10 +5,6 @@
 #include "../base/text.h"
 #include "info.h"
 
-const char api_version[] = ATTENTIOND_VERSION;
-const char api_revision[] = ATTENTIOND_REVISION;
-const char api_jansson_version[] = JANSSON_VERSION;
-
 static void add_library(api_short_text *text, const char *name, const char *version, bool first) {
     if (!first) api_text_add(text, ",");
     api_text_add_string(text, name);

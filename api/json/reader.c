@@ -1,77 +1,8 @@
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "reader_internal.h"
 
-/* ---- faults ----------------------------------------------------------------------------------------------------- */
-
-void api_reader_fail(api_reader *reader, uint64_t byte, uint64_t column, const char *detail, ...) {
-    if (reader->failed) return;
-    reader->failed = true;
-    char text[400];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
-    api_error_set(&reader->error, API_INVALID_JSON, (api_place){0}, NULL,
-                  "line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s", reader->line, column, byte, text);
-}
-
-void api_reader_expected(api_reader *reader, const uint8_t *p, const uint8_t *end, const char *expected) {
-    const uint64_t byte = api_reader_byte(reader, p), column = api_reader_column(reader, byte);
-    if (p == end)
-        api_reader_fail(reader, byte, column, "expected %s, found the end of the body", expected);
-    else if (*p > ' ' && *p < 0x7F)
-        api_reader_fail(reader, byte, column, "expected %s, found '%c'", expected, *p);
-    else
-        api_reader_fail(reader, byte, column, "expected %s, found the byte 0x%02X", expected, *p);
-}
-
-/* ---- memory and values ------------------------------------------------------------------------------------------ */
-
-bool api_reader_grow(api_reader *reader, void *array, size_t *capacity, size_t count, size_t size) {
-    if (count <= *capacity) return true;
-    size_t room = *capacity < 32 ? 64 : *capacity * 2;
-    if (room < count) room = count;
-    void *old, *grown;
-    memcpy(&old, array, sizeof old);
-    grown = api_resize(reader->memory, old, room * size);
-    if (!grown) {
-        reader->exhausted = true;
-        return false;
-    }
-    memcpy(array, &grown, sizeof grown);
-    *capacity = room;
-    return true;
-}
-
-api_value *api_reader_new_value(api_reader *reader, api_element_type type, size_t rank) {
-    const size_t index = reader->value_count;
-    const api_place place = {reader->members ? reader->members - 1 : 0,
-                             reader->sub_members ? reader->sub_members - 1 : 0, 0};
-    const bool surplus = index >= API_MAX_VALUES;
-    if (!surplus && !api_reader_grow(reader, &reader->values, &reader->values_capacity, index + 1, sizeof(api_value *)))
-        return NULL;
-    api_value *value = surplus && reader->surplus ? reader->surplus : api_value_new(reader->memory, type, rank, place);
-    if (!value) {
-        reader->exhausted = true;
-    } else if (!surplus) {
-        reader->values[reader->value_count++] = value;
-        api_tree_index(reader, index);
-    } else {
-        if (reader->depth > 0 && !api_reader_in_object(reader))
-            api_bound(reader, API_WRONG_TYPE, "more than %d numbers in lists that began with something else",
-                      API_MAX_VALUES);
-        else
-            api_bound(reader, API_OUT_OF_RANGE, "more than %d numbers and tensors", API_MAX_VALUES);
-        api_tree_add_refused(reader);
-        reader->surplus = value;
-        value->fault.code = API_OUT_OF_RANGE; /* so that nothing is kept in it */
-    }
-    return value;
-}
+/* ---- values ----------------------------------------------------------------------------------------------------- */
 
 api_value *api_reader_value(api_reader *reader, json_int_t index) {
     return index >= 0 && (size_t)index < reader->value_count ? reader->values[index] : NULL;

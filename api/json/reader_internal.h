@@ -112,7 +112,7 @@ struct api_reader {
     size_t counts[API_MAX_RANK]; /* elements begun in the open array of each level */
 };
 
-/* ---- reader.c ---- */
+/* ---- reader_state.c ---- */
 
 /* Ends the reading: the body is not JSON at p. `found` is added: "expected ..., found ...". */
 void api_reader_expected(api_reader *reader, const uint8_t *p, const uint8_t *end, const char *expected);
@@ -121,8 +121,6 @@ __attribute__((format(printf, 4, 5))) void api_reader_fail(api_reader *reader, u
                                                            const char *detail, ...);
 /* Grows an array to hold `count` elements of `size` bytes. false: out of memory, noted. */
 bool api_reader_grow(api_reader *reader, void *array, size_t *capacity, size_t count, size_t size);
-/* A new value, as the next index in the document. NULL: out of memory, noted. */
-api_value *api_reader_new_value(api_reader *reader, api_element_type type, size_t rank);
 static inline uint64_t api_reader_byte(const api_reader *reader, const uint8_t *p) {
     return reader->offset + (uint64_t)(p - reader->chunk);
 }
@@ -137,6 +135,11 @@ static inline void api_reader_new_line(api_reader *reader, const uint8_t *p) {
     reader->line_start = api_reader_byte(reader, p) + 1;
     reader->continuations = 0;
 }
+
+/* ---- reader_values.c ---- */
+
+/* A new value, as the next index in the document. NULL: out of memory, noted. */
+api_value *api_reader_new_value(api_reader *reader, api_element_type type, size_t rank);
 
 /* ---- reader_token.c ---- */
 

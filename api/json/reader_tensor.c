@@ -157,7 +157,7 @@ static bool add_residual(api_reader *reader, int sign) {
     return true;
 }
 
-/* Notes a float that became 0 or 1 only by rounding: an inexact one is no mask. */
+/* Notes a float that became 0 or 1 only by rounding: an inexact one is not a mask. */
 static void note_inexact(api_value *value, size_t index, api_decimal decimal, float x) {
     if (value->inexact == SIZE_MAX && (decimal.value != (double)x || decimal.residual != 0)) value->inexact = index;
 }
@@ -228,9 +228,10 @@ static inline bool store_double(api_value *value, size_t index, api_short number
     return true;
 }
 
-/* Numbers of one digit, as masks and token numbers have them. Leaves the last one of the row. */
-static inline const uint8_t *read_single_digits(const uint8_t *p, const uint8_t *end, const api_value *value,
-                                                size_t *count, size_t limit) {
+/* Numbers of one digit, as masks have them. Leaves the last one of the row. Not in line: read_row's variables should
+ * stay in registers. */
+__attribute__((noinline)) static const uint8_t *
+read_single_digits(const uint8_t *p, const uint8_t *end, const api_value *value, size_t *count, size_t limit) {
     for (; end - p >= API_SCAN_ROOM && *count < limit && *p - (unsigned)'0' <= 9 && p[1] == ','; ++*count) {
         const int digit = *p - '0';
         if (value->stored == API_F32)
@@ -259,10 +260,11 @@ __attribute__((always_inline)) static inline const uint8_t *read_row(api_reader 
     size_t count = value->count, limit = value->capacity / api_dtype_size(stored);
     if (reader->known[reader->level - 1] && value->shape[reader->level - 1] - *row < limit - count)
         limit = count + value->shape[reader->level - 1] - *row;
-    if (stored != API_BOOL) {
-        const uint8_t *const begin = p;
-        p = read_single_digits(p, end, value, &count, limit);
-        if (p > begin) reader->next = API_AT_VALUE;
+    if (stored != API_BOOL && p[1] == ',') {
+        size_t ahead = count;
+        p = read_single_digits(p, end, value, &ahead, limit);
+        if (ahead > count) reader->next = API_AT_VALUE;
+        count = ahead;
     }
     for (;;) {
         api_short number;

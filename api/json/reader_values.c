@@ -2,6 +2,32 @@
 
 #include "reader_internal.h"
 
+api_value *api_reader_new_value(api_reader *reader, api_element_type type, size_t rank) {
+    const size_t index = reader->value_count;
+    const api_place place = {reader->members ? reader->members - 1 : 0,
+                             reader->sub_members ? reader->sub_members - 1 : 0, 0};
+    const bool surplus = index >= API_MAX_VALUES;
+    if (!surplus && !api_reader_grow(reader, &reader->values, &reader->values_capacity, index + 1, sizeof(api_value *)))
+        return NULL;
+    api_value *value = surplus && reader->surplus ? reader->surplus : api_value_new(reader->memory, type, rank, place);
+    if (!value) {
+        reader->exhausted = true;
+    } else if (!surplus) {
+        reader->values[reader->value_count++] = value;
+        api_tree_index(reader, index);
+    } else {
+        if (reader->depth > 0 && !api_reader_in_object(reader))
+            api_bound(reader, API_WRONG_TYPE, "more than %d numbers in lists that do not begin with a number",
+                      API_MAX_VALUES);
+        else
+            api_bound(reader, API_OUT_OF_RANGE, "more than %d numbers and tensors", API_MAX_VALUES);
+        api_tree_add_refused(reader);
+        reader->surplus = value;
+        value->fault.code = API_OUT_OF_RANGE; /* so that nothing is kept in it */
+    }
+    return value;
+}
+
 /* Elements are used where they stand only if they stand as their type wants it. */
 static bool place_bytes(api_value *value, void *bytes) {
     if (value->count == 0) return true;

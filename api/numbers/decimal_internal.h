@@ -180,7 +180,7 @@ __attribute__((always_inline)) static inline bool api_round_quickly(api_short nu
     return true;
 }
 
-/* Bit 7 of each byte that is no digit; above the first such byte, as the sums carry, bits may be wrong. */
+/* Bit 7 of each byte that is not a digit; above the first such byte, as the sums carry, bits may be wrong. */
 static inline uint64_t api_no_digits(uint64_t bytes) {
     return ((bytes + 0x4646464646464646) | (bytes - 0x3030303030303030)) & 0x8080808080808080;
 }

@@ -23,8 +23,8 @@ static void read_header(api_oip_state *state, const char *text) {
                       text);
     else if (length == 0)
         api_oip_fault(state, NULL,
-                      "Inference-Header-Content-Length is 0, which means a body of one raw tensor; the models here "
-                      "take several, so that JSON has to name them");
+                      "Inference-Header-Content-Length is 0, which means one raw tensor; these models take several, "
+                      "so JSON must name them");
     else
         state->json_length = length;
 }
@@ -117,8 +117,7 @@ static json_t *finish(api_body *body, api_error *error) {
     if (!state->fault.code && !state->json_ended) {
         if (state->has_header)
             api_oip_fault(state, NULL,
-                          "Inference-Header-Content-Length says that %" PRIu64
-                          " bytes of JSON come, the body has %" PRIu64,
+                          "Inference-Header-Content-Length is %" PRIu64 ", but the body has only %" PRIu64 " bytes",
                           state->json_length, state->received);
         else
             end_json(body);
@@ -134,4 +133,4 @@ static json_t *finish(api_body *body, api_error *error) {
     return (json_t *)state->root;
 }
 
-const api_body_format api_oip_body = {"oip", NULL, NULL, open_body, push, finish};
+const api_body_format api_oip_body = {.name = "oip", .open = open_body, .push = push, .finish = finish};

@@ -7,12 +7,13 @@
 
 /* ---- parameters ------------------------------------------------------------------------------------------------- */
 
-/* Microseconds; what is more than any wait is no limit. */
+/* Microseconds; what exceeds any wait means no limit. */
 static void read_timeout(api_body *body, const json_t *json) {
     api_oip_state *state = body->state;
     double timeout = -1;
     api_error ignored = {0};
     const api_value *value = api_oip_value(body, json);
+    if (json_is_null(json)) return;
     if (!value || !api_take_real(value, ATTN_F64, "", &timeout, &ignored) || timeout < 0)
         api_oip_fault(state, "/parameters/timeout", "timeout: expected a number of microseconds of at least 0");
     else
@@ -30,20 +31,21 @@ static bool is_zero(const api_body *body, const json_t *json) {
 /* Names that belong to the protocol. false: none of them. */
 static bool read_reserved(api_body *body, const char *key, json_t *value) {
     api_oip_state *state = body->state;
+    if (api_oip_is_ignored(key)) return true;
     if (strcmp(key, "binary_data_output") == 0) {
         if (json_is_boolean(value))
             state->binary_default = json_is_true(value);
-        else
+        else if (!json_is_null(value))
             api_oip_fault(state, "/parameters/binary_data_output", "binary_data_output: expected true or false");
     } else if (strcmp(key, "timeout") == 0) {
         read_timeout(body, value);
     } else if (strcmp(key, "sequence_id") == 0) {
         if (!is_zero(body, value))
             api_oip_fault(state, "/parameters/sequence_id",
-                          "the models keep no state between requests: expected no sequence_id, or 0");
+                          "sequence_id: expected 0 or none, because the models keep no state between requests");
     } else {
-        return strcmp(key, "priority") == 0 || strcmp(key, "headers") == 0 || strcmp(key, "sequence_start") == 0 ||
-               strcmp(key, "sequence_end") == 0 || strncmp(key, "triton_", 7) == 0;
+        return strcmp(key, "priority") == 0 || strcmp(key, "sequence_start") == 0 || strcmp(key, "sequence_end") == 0 ||
+               strncmp(key, "triton_", 7) == 0;
     }
     return true;
 }
@@ -70,19 +72,18 @@ static void read_parameters(api_body *body, json_t *json) {
     const char *key;
     json_t *value;
     if (!json_is_object(json) && !json_is_null(json))
-        api_oip_fault(state, "/parameters", "the parameters of the request: expected an object");
+        api_oip_fault(state, "/parameters", "parameters: expected an object");
     json_object_foreach(json, key, value) {
         if (state->fault.code) return;
         if (read_reserved(body, key, value)) continue;
         snprintf(pointer, sizeof pointer, "/parameters");
         api_pointer_add(pointer, key);
-        if (json_object_get(body->draft, key)) {
+        if (json_object_get(body->draft, key) && !json_is_null(value)) {
             api_oip_fault(state, pointer, "\"%.100s\" is both an input and a parameter", key);
-        } else if (strcmp(key, "format") == 0) {
+        } else if (strcmp(key, "format") == 0 && !json_is_null(value)) {
             api_oip_fault(state, pointer,
-                          "the parameters binary_data_output and binary_data say how numbers come back, format has no "
-                          "part in it");
-        } else {
+                          "format is not supported here: use the parameters binary_data_output and binary_data");
+        } else if (!json_object_get(body->draft, key)) {
             add_option(body, key, value);
         }
     }
@@ -90,11 +91,45 @@ static void read_parameters(api_body *body, json_t *json) {
 
 /* ---- the request ------------------------------------------------------------------------------------------------ */
 
+static void read_id(api_body *body, const json_t *json) {
+    api_oip_state *state = body->state;
+    if (json_is_string(json))
+        state->id = api_oip_keep(body, json_string_value(json));
+    else if (!json_is_null(json))
+        api_oip_fault(state, "/id", "id: expected a string");
+}
+
+/* KServe's client names the model in the body too. */
+static void check_model(api_body *body, const json_t *json) {
+    const char *name = body->schema->name, *given = api_oip_text(json);
+    if (!json_is_null(json) && (!given || strcmp(given, name) != 0))
+        api_oip_fault(body->state, "/model_name", "model_name: expected \"%s\" as in the path, got \"%.100s\"", name,
+                      given ? given : "");
+}
+
+static void read_member(api_body *body, const char *key, json_t *json) {
+    char pointer[256] = "";
+    if (strcmp(key, "inputs") == 0) {
+        api_oip_read_inputs(body, json);
+    } else if (strcmp(key, "outputs") == 0) {
+        api_oip_read_outputs(body, json);
+    } else if (strcmp(key, "parameters") == 0) {
+        read_parameters(body, json);
+    } else if (strcmp(key, "id") == 0) {
+        read_id(body, json);
+    } else if (strcmp(key, "model_name") == 0) {
+        check_model(body, json);
+    } else {
+        api_pointer_add(pointer, key);
+        api_oip_fault(body->state, pointer,
+                      "unknown member \"%.100s\"; a request has id, model_name, parameters, inputs and outputs", key);
+    }
+}
+
 void api_oip_read(api_body *body, json_t *tree) {
     api_oip_state *state = body->state;
     const char *key;
     json_t *member;
-    char pointer[256];
     if (!json_is_object(tree)) {
         api_error_set(&state->fault, API_WRONG_TYPE, (api_place){0}, "", "expected an object at the top level");
         return;
@@ -105,23 +140,7 @@ void api_oip_read(api_body *body, json_t *tree) {
     }
     if (!json_object_get(tree, "inputs")) api_oip_fault(state, "", "the request needs inputs, a list of tensors");
     json_object_foreach(tree, key, member) {
-        if (state->fault.code) return;
-        if (strcmp(key, "inputs") == 0) {
-            api_oip_read_inputs(body, member);
-        } else if (strcmp(key, "outputs") == 0) {
-            api_oip_read_outputs(body, member);
-        } else if (strcmp(key, "parameters") == 0) {
-            read_parameters(body, member);
-        } else if (strcmp(key, "id") == 0 && json_is_string(member)) {
-            state->id = api_oip_keep(body, json_string_value(member));
-        } else {
-            pointer[0] = '\0';
-            api_pointer_add(pointer, key);
-            api_oip_fault(state, pointer,
-                          strcmp(key, "id") == 0 ? "id: expected a string%.0s"
-                                                 : "a request has id, parameters, inputs and outputs, got \"%.100s\"",
-                          key);
-        }
+        if (!state->fault.code) read_member(body, key, member);
     }
 }
 

@@ -53,6 +53,8 @@ __attribute__((format(printf, 3, 4))) void api_oip_fault(api_oip_state *state, c
 void api_oip_no_memory(api_body *body);
 /* A string, NULL for any other node. */
 const char *api_oip_text(const json_t *json);
+/* true for a parameter that other servers' clients add, and that says nothing of the numbers. */
+bool api_oip_is_ignored(const char *parameter);
 /* A copy of a string in memory of the request; NULL: fault. */
 const char *api_oip_keep(api_body *body, const char *text);
 /* The value that a node stands for; NULL: none. */

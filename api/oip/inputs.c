@@ -4,7 +4,7 @@
 #include "infer.h"
 #include "model.h"
 
-typedef struct described { /* the members of an input */
+typedef struct described { /* the members of an input; NULL: absent, or null */
     json_t *name, *shape, *datatype, *data, *parameters;
 } described;
 
@@ -21,37 +21,40 @@ static void describe(api_oip_state *state, size_t index, json_t *json, described
                                                          : NULL;
         api_oip_point(pointer, "inputs", index, key, NULL);
         if (slot)
-            *slot = member;
+            *slot = json_is_null(member) ? NULL : member;
         else
-            api_oip_fault(state, pointer, "an input has name, shape, datatype, data and parameters, got \"%.100s\"",
-                          key);
+            api_oip_fault(state, pointer,
+                          "unknown member \"%.100s\"; an input has name, shape, datatype, data and parameters", key);
     }
 }
 
-/* binary_data_size; any other parameter of an input is a fault */
 static void read_input_parameters(api_body *body, size_t index, json_t *json, api_oip_input *input) {
     api_oip_state *state = body->state;
     char pointer[256];
     const char *key;
     json_t *member;
     api_oip_point(pointer, "inputs", index, "parameters", NULL);
-    if (json && !json_is_object(json) && !json_is_null(json))
-        api_oip_fault(state, pointer, "the parameters of an input: expected an object");
+    if (json && !json_is_object(json)) api_oip_fault(state, pointer, "parameters: expected an object");
     json_object_foreach(json, key, member) {
         int64_t size = -1;
         api_error ignored = {0};
         api_oip_point(pointer, "inputs", index, "parameters", key);
+        if (api_oip_is_ignored(key)) continue;
         if (strncmp(key, "shared_memory", 13) == 0) {
-            api_oip_fault(state, pointer, "shared memory is not read: send the numbers as data, or after the JSON");
+            api_oip_fault(state, pointer,
+                          "shared memory is not supported: send the numbers as data, or after the JSON");
         } else if (strcmp(key, "binary_data_size") != 0) {
-            api_oip_fault(state, pointer, "an input knows the parameter binary_data_size, got \"%.100s\"", key);
+            api_oip_fault(state, pointer, "unknown parameter \"%.100s\"; an input has binary_data_size", key);
+        } else if (json_is_null(member)) {
+            continue;
         } else if (!api_oip_value(body, member) ||
                    !api_take_integer(api_oip_value(body, member), pointer, &size, &ignored) || size < 0) {
             api_oip_fault(state, pointer, "binary_data_size: expected a number of bytes from 0 to 2^53");
         } else if (!state->has_header && size > 0) {
-            api_oip_fault(state, pointer,
-                          "binary_data_size promises bytes after the JSON, but no Inference-Header-Content-Length says "
-                          "where the JSON ends");
+            api_oip_fault(
+                state, pointer,
+                "binary_data_size needs the header Inference-Header-Content-Length, which says where the JSON "
+                "ends");
         } else {
             input->binary = true;
             input->size = (uint64_t)size;
@@ -120,7 +123,7 @@ static void read_input(api_body *body, size_t index, json_t *json) {
     input->dtype = api_dtype_of_datatype(api_oip_text(d.datatype));
     read_input_parameters(body, index, d.parameters, input);
     if (json_object_get(body->draft, input->name)) {
-        api_oip_fault(state, pointer, "the input \"%.100s\" is there twice", input->name);
+        api_oip_fault(state, pointer, "duplicate input \"%.100s\"", input->name);
     } else if (input->dtype == API_DTYPE_NONE) {
         api_oip_point(pointer, "inputs", index, "datatype", NULL);
         api_oip_fault(state, pointer, "%.100s: expected a datatype of %s, got \"%.40s\"", input->name,
@@ -150,7 +153,7 @@ void api_oip_read_inputs(api_body *body, json_t *json) {
         return;
     }
     if (json_array_size(json) > API_OIP_MAX_INPUTS)
-        api_oip_fault(state, "/inputs", "more inputs than any model has: %zu", json_array_size(json));
+        api_oip_fault(state, "/inputs", "too many inputs: %zu", json_array_size(json));
     json_array_foreach(json, i, input) {
         if (!state->fault.code) read_input(body, i, input);
     }

@@ -10,15 +10,18 @@ static void read_output_parameters(api_body *body, size_t index, json_t *json, b
     json_t *member;
     api_oip_point(pointer, "outputs", index, "parameters", NULL);
     if (json && !json_is_object(json) && !json_is_null(json))
-        api_oip_fault(state, pointer, "the parameters of an output: expected an object");
+        api_oip_fault(state, pointer, "parameters: expected an object");
     json_object_foreach(json, key, member) {
         api_oip_point(pointer, "outputs", index, "parameters", key);
+        if (api_oip_is_ignored(key)) continue;
         if (strncmp(key, "shared_memory", 13) == 0)
-            api_oip_fault(state, pointer, "shared memory is not written: take the numbers from the reply");
+            api_oip_fault(state, pointer, "shared memory is not supported: take the numbers from the reply");
         else if (strcmp(key, "classification") == 0)
-            api_oip_fault(state, pointer, "outputs are tensors of numbers, there are no classes to name");
+            api_oip_fault(state, pointer, "classification is not supported: outputs are tensors of numbers");
         else if (strcmp(key, "binary_data") != 0)
-            api_oip_fault(state, pointer, "an output knows the parameter binary_data, got \"%.100s\"", key);
+            api_oip_fault(state, pointer, "unknown parameter \"%.100s\"; an output has binary_data", key);
+        else if (json_is_null(member))
+            continue;
         else if (!json_is_boolean(member))
             api_oip_fault(state, pointer, "binary_data: expected true or false");
         else
@@ -34,14 +37,13 @@ static void read_output(api_body *body, size_t index, json_t *json) {
     json_object_foreach(json, key, member) {
         api_oip_point(pointer, "outputs", index, key, NULL);
         if (strcmp(key, "name") != 0 && strcmp(key, "parameters") != 0)
-            api_oip_fault(state, pointer, "an output that is asked for has name and parameters, got \"%.100s\"", key);
+            api_oip_fault(state, pointer, "unknown member \"%.100s\"; an output has name and parameters", key);
     }
     api_oip_point(pointer, "outputs", index, name ? "name" : NULL, NULL);
     const api_name_row *row = name ? api_name_at(body->schema, api_name_find(body->schema, name)) : NULL;
     if (!row) {
         api_name_list(body->schema, known, sizeof known);
-        api_oip_fault(state, pointer, "expected the name of an output out of %s; got \"%.100s\"", known,
-                      name ? name : "");
+        api_oip_fault(state, pointer, "unknown output \"%.100s\"; available: %s", name ? name : "", known);
         return;
     }
     size_t place = 0;

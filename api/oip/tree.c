@@ -15,6 +15,10 @@ void api_oip_no_memory(api_body *body) { api_error_memory(&((api_oip_state *)bod
 
 const char *api_oip_text(const json_t *json) { return json_is_string(json) ? json_string_value(json) : NULL; }
 
+bool api_oip_is_ignored(const char *parameter) {
+    return strcmp(parameter, "content_type") == 0 || strcmp(parameter, "headers") == 0;
+}
+
 const char *api_oip_keep(api_body *body, const char *text) {
     const size_t size = strlen(text) + 1;
     char *copy = api_small(body->memory, size);

@@ -138,8 +138,8 @@ static bool read_entry(api_body *body, entry *e, const json_t *json, api_error *
     if (!json_is_object(json)) return entry_fault(e, error, API_WRONG_TYPE, "expected an object for each tensor");
     json_object_foreach((json_t *)json, key, member) {
         if (strcmp(key, "dtype") == 0 || strcmp(key, "shape") == 0 || strcmp(key, "data_offsets") == 0) continue;
-        return entry_fault(e, error, API_UNKNOWN_FIELD, "a tensor has dtype, shape and data_offsets, got \"%.100s\"",
-                           key);
+        return entry_fault(e, error, API_UNKNOWN_FIELD,
+                           "unknown member \"%.100s\"; a tensor has dtype, shape and data_offsets", key);
     }
     const json_t *dtype = json_object_get(json, "dtype"), *shape = json_object_get(json, "shape");
     const json_t *offsets = json_object_get(json, "data_offsets");
@@ -171,8 +171,8 @@ static bool check_cover(const entry *entries, const entry **order, size_t count,
                                order[i]->begin);
         at = order[i]->end;
         if (at > length)
-            return entry_fault(order[i], error, API_SHAPE_MISMATCH, "its data end at byte %zu, the body's at %zu", at,
-                               length);
+            return entry_fault(order[i], error, API_SHAPE_MISMATCH,
+                               "its data ends at byte %zu, the data of the body at %zu", at, length);
     }
     if (at == length) return true;
     api_error_set(error, API_SHAPE_MISMATCH, API_PLACE_LAST, "", "expected %zu bytes of data, got %zu", at, length);
@@ -202,8 +202,8 @@ static bool add_metadata(api_body *body, json_t *root, const json_t *texts, api_
     json_object_foreach((json_t *)texts, key, text) {
         if (!json_is_string(text)) {
             api_pointer_add(pointer, key);
-            api_error_set(error, API_WRONG_TYPE, (api_place){0}, pointer,
-                          "%s: expected strings, which hold JSON values, got something else", metadata);
+            api_error_set(error, API_WRONG_TYPE, (api_place){0}, pointer, "%s: expected strings that hold JSON values",
+                          metadata);
             return false;
         }
         if (is_library(key, json_string_value(text))) continue;
@@ -270,19 +270,19 @@ static json_t *read_header(api_body *body, api_error *error) {
     const api_place place = {0};
     if (s->received < PREFIX) {
         api_error_set(error, API_INVALID_JSON, place, NULL,
-                      "expected 8 bytes with the length of the header of safetensors, the body ends after %" PRIu64,
+                      "expected 8 bytes with the length of the safetensors header, but the body ends after %" PRIu64,
                       s->received);
         return NULL;
     }
     if (s->header_length > API_MAX_HEADER) {
         api_error_set(error, API_OUT_OF_RANGE, place, "",
-                      "expected a header of safetensors of at most %zu bytes, its length says %" PRIu64 "%s",
+                      "the safetensors header may have at most %zu bytes, its length says %" PRIu64 "%s",
                       API_MAX_HEADER, s->header_length, (s->header_length & 0xFF) == '{' ? "; is the body JSON?" : "");
         return NULL;
     }
     if (s->received < PREFIX + s->header_length) {
         api_error_set(error, API_INVALID_JSON, place, NULL,
-                      "expected a header of %" PRIu64 " bytes, the body ends after %" PRIu64 " of them",
+                      "expected a header of %" PRIu64 " bytes, but the body ends after %" PRIu64 " of them",
                       s->header_length, s->received - PREFIX);
         return NULL;
     }
@@ -314,5 +314,13 @@ static json_t *finish(api_body *body, api_error *error) {
     return root;
 }
 
-const api_body_format api_safetensors_body = {
-    "safetensors", "application/vnd.safetensors", &api_safetensors_reply, open_reader, push, finish};
+/* The length of a header is far below 2^56, so that its last byte is 0, which JSON text never has. */
+static bool recognizes(const uint8_t first[API_BODY_FIRST]) { return first[PREFIX - 1] == 0 && first[PREFIX] == '{'; }
+
+const api_body_format api_safetensors_body = {.name = "safetensors",
+                                              .type = "application/vnd.safetensors",
+                                              .reply = &api_safetensors_reply,
+                                              .open = open_reader,
+                                              .push = push,
+                                              .finish = finish,
+                                              .recognizes = recognizes};

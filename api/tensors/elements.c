@@ -1,35 +1,9 @@
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../numbers/half.h"
 #include "tensors.h"
-
-/* ---- errors ----------------------------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 6, 7))) static void element_error(const api_value *value, const char *prefix,
-                                                                size_t index, api_code code, api_error *error,
-                                                                const char *detail, ...) {
-    char pointer[256], text[384];
-    va_list arguments;
-    va_start(arguments, detail);
-    vsnprintf(text, sizeof text, detail, arguments);
-    va_end(arguments);
-    api_value_pointer(value, prefix, index, pointer);
-    api_place place = value->place;
-    place.element = index;
-    api_error_set(error, code, place, pointer, "%s", text);
-}
-
-/* Reports the fault that was found while the value was read. false: there is none. */
-static bool report_fault(const api_value *value, const char *prefix, api_error *error) {
-    if (value->fault.code == API_NO_ERROR) return false;
-    char pointer[512];
-    snprintf(pointer, sizeof pointer, "%s%s", prefix, value->fault.pointer);
-    api_error_set(error, value->fault.code, value->fault.place, pointer, "%s", value->fault.detail);
-    return true;
-}
 
 /* ---- elements --------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +45,8 @@ static bool have_data(api_value *value, const char *prefix, api_error *error) {
     value->special = !isfinite(value->bare.value);
     if (value->bare.residual == 0) return true;
     if (value->special) { /* digits, not a token */
-        element_error(value, prefix, 0, API_OUT_OF_RANGE, error, "expected a number within float64, got a larger one");
+        api_value_error(value, prefix, 0, API_OUT_OF_RANGE, error,
+                        "expected a number within float64, got a larger one");
         return false;
     }
     value->residuals = api_small(value->memory, sizeof *value->residuals);
@@ -89,11 +64,11 @@ static bool begin(api_value *value, api_dtype declared, const char *prefix, size
     *count = value->count;
     if (value->type == API_ELEMENT_BYTES) {
         const size_t size = api_dtype_size(declared);
-        if (report_fault(value, prefix, error)) return false;
+        if (api_value_has_fault(value, prefix, error)) return false;
         if (size == 0 || value->count % size != 0) {
-            element_error(value, prefix, 0, API_WRONG_TYPE, error,
-                          "expected a multiple of %zu bytes, the size of %s, got %zu bytes", size,
-                          api_dtype_name(declared), value->count);
+            api_value_error(value, prefix, 0, API_WRONG_TYPE, error,
+                            "expected a multiple of %zu bytes, the size of %s, got %zu bytes", size,
+                            api_dtype_name(declared), value->count);
             return false;
         }
         *count /= size;
@@ -105,7 +80,7 @@ static bool begin(api_value *value, api_dtype declared, const char *prefix, size
 static bool is_boolean(const api_value *value, api_dtype declared, const char *wanted, const char *prefix,
                        api_error *error) {
     if (value->type != API_ELEMENT_BOOLEAN && declared != API_BOOL) return false;
-    element_error(value, prefix, 0, API_WRONG_TYPE, error, "expected %s, got booleans", wanted);
+    api_value_error(value, prefix, 0, API_WRONG_TYPE, error, "expected %s, got booleans", wanted);
     return true;
 }
 
@@ -137,7 +112,7 @@ static bool are_integers(const api_value *value, size_t count, api_dtype declare
         const char *why;
         const api_code code = integer_fault(element(&w, i), declared, &why);
         if (code == API_NO_ERROR) continue;
-        element_error(value, prefix, i, code, error, "%s", why);
+        api_value_error(value, prefix, i, code, error, "%s", why);
         return false;
     }
     return true;
@@ -218,8 +193,8 @@ static void too_large(const api_value *value, size_t index, api_dtype declared, 
     const bool rounds = value->type != API_ELEMENT_BYTES && declared != API_DTYPE_NONE && declared != API_F64;
     char where[40] = ""; /* a pointer to base64 says nothing of the element */
     if (value->type == API_ELEMENT_BYTES) snprintf(where, sizeof where, "element %zu: ", index);
-    element_error(value, prefix, index, API_OUT_OF_RANGE, error, "%sexpected a number within %s, got a larger one%s",
-                  where, rounds ? api_dtype_name(declared) : "float32", rounds ? "" : "; try \"dtype\": \"float64\"");
+    api_value_error(value, prefix, index, API_OUT_OF_RANGE, error, "%sexpected a number within %s, got a larger one%s",
+                    where, rounds ? api_dtype_name(declared) : "float32", rounds ? "" : "; try \"dtype\": \"float64\"");
 }
 
 /* Converts all elements. false: one does not fit, error is set, and value->count is the number of those before it. */
@@ -273,7 +248,7 @@ void *api_value_reals(api_value *value, attn_dtype compute, api_dtype declared, 
     } else {
         settle_all(value->data, count, compute, finite);
     }
-    if (report_fault(value, prefix, error)) return NULL;
+    if (api_value_has_fault(value, prefix, error)) return NULL;
     api_value_shrink(value, count * wide);
     return value->data;
 }
@@ -325,20 +300,20 @@ uint8_t *api_value_mask(api_value *value, api_dtype declared, const char *prefix
     double number;
     if (!begin(value, declared, prefix, &count, error)) return NULL;
     if (value->type == API_ELEMENT_BOOLEAN && declared != API_DTYPE_NONE && declared != API_BOOL) {
-        element_error(value, prefix, 0, API_WRONG_TYPE, error, "expected numbers of the dtype %s, got booleans",
-                      api_dtype_name(declared));
+        api_value_error(value, prefix, 0, API_WRONG_TYPE, error, "expected numbers of the dtype %s, got booleans",
+                        api_dtype_name(declared));
         return NULL;
     }
     const size_t reached = value->type == API_ELEMENT_BOOLEAN ? count : make_mask(value, count, declared, &number);
     if (reached < count) {
         char got[32] = "a number near 0"; /* that was rounded to it */
         if (number != 0) snprintf(got, sizeof got, "%.9g", number);
-        element_error(value, prefix, reached, API_OUT_OF_RANGE, error,
-                      "expected booleans, or numbers 0 and 1, got %s; use \"bias\" for numbers to add to the scores",
-                      got);
+        api_value_error(value, prefix, reached, API_OUT_OF_RANGE, error,
+                        "expected booleans, or numbers 0 and 1, got %s; use \"bias\" for numbers to add to the scores",
+                        got);
         return NULL;
     }
-    if (report_fault(value, prefix, error)) return NULL;
+    if (api_value_has_fault(value, prefix, error)) return NULL;
     api_value_shrink(value, count);
     return value->data;
 }
@@ -349,7 +324,7 @@ int64_t *api_value_integers(api_value *value, api_dtype declared, const char *pr
     size_t count;
     if (is_boolean(value, declared, "integers", prefix, error)) return NULL;
     if (!begin(value, declared, prefix, &count, error)) return NULL;
-    if (!are_integers(value, count, declared, prefix, error) || report_fault(value, prefix, error)) return NULL;
+    if (!are_integers(value, count, declared, prefix, error) || api_value_has_fault(value, prefix, error)) return NULL;
     if (!api_value_reserve(value, count * sizeof(int64_t))) {
         api_no_memory(value->memory, error);
         return NULL;
@@ -383,8 +358,8 @@ bool api_value_axes(api_value *value, const char *prefix, const char *name, size
     *count = 1;
     for (size_t i = 0; i < *rank; i++) {
         if (lengths[i] < 0) {
-            element_error(value, prefix, i, API_OUT_OF_RANGE, error,
-                          "%s: expected an axis length of at least 0, got %lld", name, (long long)lengths[i]);
+            api_value_error(value, prefix, i, API_OUT_OF_RANGE, error,
+                            "%s: expected an axis length of at least 0, got %lld", name, (long long)lengths[i]);
             return false;
         }
         shape[i] = (size_t)lengths[i];

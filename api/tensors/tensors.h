@@ -55,6 +55,11 @@ void api_value_shrink(api_value *value, size_t bytes);
 bool api_value_same(const api_value *a, const api_value *b);
 /* JSON pointer of element `index`, appended to prefix: nested values by their shape ("/q/0/3"). */
 void api_value_pointer(const api_value *value, const char *prefix, size_t index, char pointer[256]);
+/* Sets an error at element `index` of a value. */
+__attribute__((format(printf, 6, 7))) void api_value_error(const api_value *value, const char *prefix, size_t index,
+                                                           api_code code, api_error *error, const char *detail, ...);
+/* Whether a fault was found while the value was read; then error is set to it. */
+bool api_value_has_fault(const api_value *value, const char *prefix, api_error *error);
 /* The error of an allocation that failed: out_of_memory, or overloaded if the budget refused it. */
 void api_no_memory(const api_memory *memory, api_error *error);
 

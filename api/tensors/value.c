@@ -1,3 +1,4 @@
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,27 @@ void api_value_pointer(const api_value *value, const char *prefix, size_t index,
         api_pointer_add_index(pointer, index / inner[i]);
         index %= inner[i];
     }
+}
+
+void api_value_error(const api_value *value, const char *prefix, size_t index, api_code code, api_error *error,
+                     const char *detail, ...) {
+    char pointer[256], text[384];
+    va_list arguments;
+    va_start(arguments, detail);
+    vsnprintf(text, sizeof text, detail, arguments);
+    va_end(arguments);
+    api_value_pointer(value, prefix, index, pointer);
+    api_place place = value->place;
+    place.element = index;
+    api_error_set(error, code, place, pointer, "%s", text);
+}
+
+bool api_value_has_fault(const api_value *value, const char *prefix, api_error *error) {
+    if (value->fault.code == API_NO_ERROR) return false;
+    char pointer[512];
+    snprintf(pointer, sizeof pointer, "%s%s", prefix, value->fault.pointer);
+    api_error_set(error, value->fault.code, value->fault.place, pointer, "%s", value->fault.detail);
+    return true;
 }
 
 void api_no_memory(const api_memory *memory, api_error *error) {

@@ -1,8 +1,8 @@
-/* load.c: the same HTTP request again and again over kept connections, each with a thread that blocks.
+/* load.c: repeats one HTTP request over kept connections, each with its own blocking thread.
  *
- *     load PORT CONNECTIONS SECONDS REQUEST          REQUEST: a file of the bytes as they go over the wire
+ *     load PORT CONNECTIONS SECONDS REQUEST          REQUEST: a file with the bytes of the request
  *
- * Runs for the seconds, and at least until one reply came. Prints one line of JSON: requests, seconds, p50 and p99 of
+ * Runs for SECONDS, and at least until one reply has come. Prints one line of JSON: requests, seconds, p50 and p99 of
  * the time from the first byte sent to the last received, and the means of that time and of `compute` in Server-Timing.
  * A reply that is not 200, or has no Content-Length, ends it with status 1. */
 #include <arpa/inet.h>
@@ -53,7 +53,7 @@ static int dial(void) {
     return fd;
 }
 
-/* One reply; returns the milliseconds of compute that it tells, 0 where it tells none. */
+/* One reply; returns the milliseconds of compute in its Server-Timing, or 0. */
 static double take_reply(int fd, char *sink, size_t sink_size) {
     char head[HEAD + 1];
     size_t used = 0;

@@ -96,7 +96,7 @@ static bool queries_share_rows(const attn_problem *problem) {
            (problem->bias.data == NULL || problem->bias.query == 0);
 }
 
-static bool heads_share_rows(const attn_problem *problem) {
+bool attn_heads_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.head == 0) &&
            (problem->bias.data == NULL || problem->bias.head == 0);
 }
@@ -107,7 +107,7 @@ attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *
     bool inside = rows->all.lo <= key && end <= rows->all.hi;
     if (problem->mask.data == NULL && problem->bias.data == NULL) return inside ? ATTN_TILE_OPEN : ATTN_TILE_MIXED;
 
-    size_t heads = heads_share_rows(problem) ? 1 : rows->heads;
+    size_t heads = attn_heads_share_rows(problem) ? 1 : rows->heads;
     size_t queries = inside && queries_share_rows(problem) ? 1 : rows->queries;
     for (size_t h = 0; h < heads; h++) {
         for (size_t i = 0; i < queries; i++) {
@@ -124,40 +124,61 @@ bool attn_query_is_open(const attn_problem *problem, size_t batch, size_t head, 
     return row_is_open(problem, batch, head, query, span.lo, span.hi);
 }
 
-bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head, size_t key) {
-    if (problem->n_q == 0 || problem->kv_heads == 0) return false;
-    attn_span reach = union_span(problem, batch, 0, problem->n_q - 1);
-    if (key < reach.lo || key >= reach.hi) return false;
-    size_t group = problem->heads / problem->kv_heads;
-    size_t heads = heads_share_rows(problem) && group > 0 ? 1 : group;
-    size_t queries = queries_share_rows(problem) ? 1 : problem->n_q; /* some query has the key in its span */
-    for (size_t h = 0; h < heads; h++) {
-        for (size_t i = 0; i < queries; i++) {
-            attn_span span = queries == 1 ? reach : attn_query_span(problem, batch, i);
-            if (key < span.lo || key >= span.hi) continue;
-            if (attn_cell_is_open(problem, batch, kv_head * group + h, i, key)) return true;
+attn_span attn_reach(const attn_problem *problem, size_t batch) {
+    if (problem->n_q == 0 || problem->heads == 0) return (attn_span){0, 0};
+    return union_span(problem, batch, 0, problem->n_q - 1);
+}
+
+/* open[j] |= mask and bias leave cell (query, j) open, lo <= j < hi: in loops that become vectors, since a mask may
+ * hold a byte for each cell of a large problem. */
+static void open_row(const attn_problem *problem, size_t batch, size_t head, size_t query, attn_span keys,
+                     uint8_t *open) {
+    enum { CHUNK = 256 };
+    const attn_broadcast *bias = &problem->bias;
+    const uint8_t *mask = mask_row(problem, batch, head, query);
+    const size_t at = batch * bias->batch + head * bias->head + query * bias->query;
+    for (size_t first = keys.lo, n; first < keys.hi; first += n) {
+        uint8_t may[CHUNK];
+        n = keys.hi - first < CHUNK ? keys.hi - first : CHUNK;
+        memset(may, 1, sizeof may);
+        if (mask != NULL && problem->mask.key == 1)
+            for (size_t j = 0; j < n; j++) may[j] = mask[first + j] != 0;
+        else if (mask != NULL)
+            for (size_t j = 0; j < n; j++) may[j] = mask[(first + j) * problem->mask.key] != 0;
+        if (bias->data != NULL && bias->key == 1 && problem->dtype == ATTN_F32) {
+            const float *b = (const float *)bias->data + at + first;
+            for (size_t j = 0; j < n; j++) may[j] = b[j] == -INFINITY ? 0 : may[j];
+        } else if (bias->data != NULL) {
+            for (size_t j = 0; j < n; j++) may[j] = bias_blocks(problem, at + (first + j) * bias->key) ? 0 : may[j];
         }
+        for (size_t j = 0; j < n; j++) open[first + j] |= may[j];
     }
-    return false;
+}
+
+/* Cuts off the keys at both ends that are open already. */
+static attn_span still_closed(attn_span keys, const uint8_t *open) {
+    while (keys.lo < keys.hi && open[keys.lo] != 0) keys.lo++;
+    while (keys.lo < keys.hi && open[keys.hi - 1] != 0) keys.hi--;
+    return keys;
 }
 
 void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open) {
-    size_t n_k = count_keys(problem);
+    const size_t n_k = count_keys(problem);
     if (n_k > 0) memset(open, 0, n_k);
-    if (problem->n_q == 0 || problem->kv_heads == 0) return;
-    size_t group = problem->heads / problem->kv_heads;
-    attn_span reach = union_span(problem, batch, 0, problem->n_q - 1);
-    size_t closed = reach.hi > reach.lo ? reach.hi - reach.lo : 0;
-    size_t heads = heads_share_rows(problem) && group > 0 ? 1 : group;
-    size_t queries = queries_share_rows(problem) ? 1 : problem->n_q;
+    if (problem->n_q == 0 || problem->heads == 0) return;
+    const size_t group = problem->heads / problem->kv_heads, last = problem->n_q - 1;
+    const size_t heads = attn_heads_share_rows(problem) ? 1 : group;
+    const size_t queries = queries_share_rows(problem) ? 1 : problem->n_q;
+    attn_span closed = attn_reach(problem, batch);
     for (size_t h = 0; h < heads; h++) {
-        for (size_t i = 0; i < queries && closed > 0; i++) {
-            attn_span span = queries == 1 ? reach : attn_query_span(problem, batch, i);
-            for (size_t j = span.lo; j < span.hi; j++) {
-                if (open[j] != 0 || !attn_cell_is_open(problem, batch, kv_head * group + h, i, j)) continue;
-                open[j] = 1;
-                closed--;
-            }
+        for (size_t i = 0; i < queries; i++) {
+            closed = still_closed(closed, open);
+            if (closed.lo >= closed.hi) return;
+            const size_t query = last - i; /* under causal the last sees most */
+            attn_span keys = queries == 1 ? closed : attn_query_span(problem, batch, query);
+            keys.lo = keys.lo > closed.lo ? keys.lo : closed.lo;
+            keys.hi = keys.hi < closed.hi ? keys.hi : closed.hi;
+            if (keys.lo < keys.hi) open_row(problem, batch, kv_head * group + h, query, keys, open);
         }
     }
 }

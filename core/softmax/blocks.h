@@ -36,8 +36,11 @@ typedef enum attn_tile_kind {
  * cell is open: telling all open apart would cost as much as applying them. */
 attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count);
 
-/* true where the key is open to at least one query of one head of the group of kv_head */
-bool attn_key_is_open(const attn_problem *problem, size_t batch, size_t kv_head, size_t key);
+/* The keys that kv_lengths, causal and window leave to at least one query: their union, which has no gaps. */
+attn_span attn_reach(const attn_problem *problem, size_t batch);
+
+/* true if the heads of a batch have the same cells of mask and bias */
+bool attn_heads_share_rows(const attn_problem *problem);
 
 /* true where mask and bias leave the cell open; its span is not looked at */
 bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key);

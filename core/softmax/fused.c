@@ -163,9 +163,9 @@ void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot) {
     size_t first = split * plan->tiles_per_split, end = first + plan->tiles_per_split;
     if (first < rows.any.lo / plan->tile_k) first = rows.any.lo / plan->tile_k;
     for (size_t tile = first; tile < end && tile < plan->key_tiles && tile * plan->tile_k < rows.any.hi; tile++) {
-        attn_tile_kind kind = attn_tile_classify(plan->problem, &rows, tile * plan->tile_k, attn_plan_keys(plan, tile));
+        attn_tile_kind kind = attn_plan_classify(plan, &rows, tile);
         if (kind == ATTN_TILE_BLOCKED) continue;
-        if (attn_plan_stopped(plan)) return;
+        if (attn_plan_cancelled(plan)) return;
         attend_tile(plan, &rows, tile, kind, &scratch);
         computed++;
     }

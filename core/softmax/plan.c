@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Below this many operations waking another thread costs more than it saves. */
 #define SHARE_FLOPS 1e6
@@ -17,6 +18,11 @@
 /* What may stand between the products and the exponents: nothing but the scale, and blocks. */
 #define DIRECT_KNOWS \
     (ATTN_HAS_PAST | ATTN_HAS_MASK | ATTN_HAS_LENGTHS | ATTN_HAS_OFFSET | ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW)
+/* What leaves each query one span of keys, or does not close any. */
+#define SPAN_KNOWS \
+    (ATTN_HAS_PAST | ATTN_HAS_LENGTHS | ATTN_HAS_OFFSET | ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_SOFTCAP)
+/* What closes the same keys for all heads if the strides of mask and bias say so. */
+#define SHARED_KNOWS (SPAN_KNOWS | ATTN_HAS_MASK | ATTN_HAS_BIAS)
 /* What may be done with products of keys that are not packed: everything known so far. */
 #define IN_PLACE_KNOWS (DIRECT_KNOWS | ATTN_HAS_BIAS | ATTN_HAS_SOFTCAP)
 
@@ -99,13 +105,15 @@ static void lay_out(attn_plan *plan, const attn_engine *engine) {
     const attn_problem *problem = plan->problem;
     size_t size = attn_sizeof(problem->dtype), total = 0;
     size_t pairs = attn_product(problem->batch, problem->kv_heads);
+    size_t opens = plan->has_open_map ? attn_product(problem->batch, plan->open_heads) : 0;
     size_t tiles = plan->packed ? attn_product(pairs, plan->key_tiles) : 0;
     size_t rows = attn_product(attn_product(problem->batch, problem->heads), problem->n_q);
     size_t items = attn_product(pairs, plan->row_tiles);
     size_t partials = plan->splits > 1 ? attn_product(attn_product(items, plan->splits), plan->rows) : 0;
     plan->at_keys = attn_reserve(&total, attn_product(tiles, attn_product(plan->tile_k, problem->d_k)), size);
     plan->at_values = attn_reserve(&total, attn_product(tiles, attn_product(plan->tile_k, plan->d_v_padded)), size);
-    plan->at_in_place = attn_reserve(&total, tiles, 1);
+    plan->at_open = attn_reserve(&total, attn_product(opens, plan->n_k), 1);
+    plan->at_odd = attn_reserve(&total, attn_product(pairs, plan->n_k), 1);
     plan->at_stats = attn_reserve(&total, plan->stats ? attn_product(rows, 2) : 0, size);
     plan->at_partials = attn_reserve(&total, attn_product(partials, plan->d_v_padded + 2), size);
     lay_out_slot(plan, size);
@@ -130,6 +138,8 @@ void attn_plan_init(attn_plan *plan, const attn_engine *engine, const attn_probl
     plan->query_factor = plan->direct && is_power_of_two(scale) ? scale : 1;
     plan->score_scale = plan->direct ? scale / plan->query_factor : 1;
     plan->stats = results->weights != NULL || results->mean_weights != NULL;
+    plan->has_open_map = !attn_knows(SPAN_KNOWS, features);
+    plan->open_heads = attn_heads_share_rows(problem) && attn_knows(SHARED_KNOWS, features) ? 1 : problem->kv_heads;
     cut_rows(plan);
     cut_keys(plan);
     plan->packed = plan->row_tiles > 1;
@@ -151,4 +161,46 @@ attn_rows attn_plan_rows(const attn_plan *plan, size_t batch, size_t kv_head, si
     };
     attn_rows_spans(problem, &rows);
     return rows;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------------- */
+
+static unsigned char *open_map(const attn_plan *plan, size_t batch, size_t kv_head) {
+    const size_t head = plan->open_heads == 1 ? 0 : kv_head;
+    return plan->workspace + plan->at_open + (batch * plan->open_heads + head) * plan->n_k;
+}
+
+void attn_open_map_item(void *arg, size_t item, size_t slot) {
+    (void)slot;
+    attn_plan *plan = arg;
+    const size_t batch = item / plan->open_heads, head = item % plan->open_heads;
+    attn_open_keys(plan->problem, batch, head, open_map(plan, batch, head));
+}
+
+attn_tile_kind attn_plan_classify(const attn_plan *plan, const attn_rows *rows, size_t tile) {
+    const size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
+    if (plan->has_open_map && memchr(open_map(plan, rows->batch, rows->kv_head) + key, 1, n) == NULL)
+        return ATTN_TILE_BLOCKED;
+    return attn_tile_classify(plan->problem, rows, key, n);
+}
+
+bool attn_is_open_key(const attn_plan *plan, size_t batch, size_t kv_head, size_t key) {
+    const attn_span run = attn_open_run(plan, batch, kv_head, key, key + 1);
+    return run.lo < run.hi;
+}
+
+attn_span attn_open_run(const attn_plan *plan, size_t batch, size_t kv_head, size_t from, size_t to) {
+    const attn_span reach = attn_reach(plan->problem, batch);
+    const size_t n_past = plan->problem->n_past;
+    attn_span run = {from > reach.lo ? from : reach.lo, smaller(to, reach.hi)};
+    if (run.lo >= run.hi) return (attn_span){to, to};
+    if (plan->has_open_map) {
+        const unsigned char *map = open_map(plan, batch, kv_head), *first = memchr(map + run.lo, 1, run.hi - run.lo);
+        if (first == NULL) return (attn_span){to, to};
+        run.lo = (size_t)(first - map);
+        const unsigned char *end = memchr(first, 0, run.hi - run.lo);
+        if (end != NULL) run.hi = (size_t)(end - map);
+    }
+    if (run.lo < n_past && n_past < run.hi) run.hi = n_past;
+    return run;
 }

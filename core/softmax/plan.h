@@ -55,18 +55,18 @@ typedef struct attn_plan {
     bool direct;   /* masked scores are q.k times the scale, which is above zero: no bias, no softcap */
     double query_factor; /* of the queries, if direct: the scale if it is a power of two, so that nothing is rounded */
     double score_scale;  /* of their products with the keys, if direct: the scale if it is none */
+    bool out_of_range;   /* scale or softcap is: the tiles are of no use */
+    bool has_open_map;   /* mask or bias may block a key for every query: at_open says which it leaves open */
+    size_t open_heads;   /* of a batch: 1 if all key/value heads have the same open keys */
     bool stats;          /* weights are asked for: the maximum and sum of every row are kept */
 
     unsigned char *workspace;
-    size_t at_keys, at_values, at_in_place, at_stats, at_partials, at_slots; /* offsets in bytes */
-    size_t at_part[ATTN_SLOT_PARTS];                                         /* within a slot */
+    size_t at_keys, at_values, at_open, at_odd, at_stats, at_partials, at_slots; /* offsets in bytes */
+    size_t at_part[ATTN_SLOT_PARTS];                                             /* within a slot */
     size_t slot_bytes, total_bytes;
 
-    /* What the run found out; each depends on the numbers of the problem alone. */
-    atomic_bool cancelled;
-    atomic_bool unsafe; /* q, scale or an open key is so large (or scale, softcap so odd) that scores may overflow */
-    atomic_bool unsafe_values; /* an open value is so large, or all of its row so small, that sum e v may leave range */
-    atomic_bool unsafe_stages; /* a key that is blocked for every query is so large */
+    /* What the run found out: the keys whose rows are out of the range of the tiles. */
+    atomic_bool cancelled, odd_queries, odd_keys; /* any key or value */
 } attn_plan;
 
 /* Fills `plan` but for workspace, cancel and the findings. total_bytes is SIZE_MAX where it does not fit. */
@@ -95,9 +95,28 @@ static inline bool attn_plan_cancelled(attn_plan *plan) {
     return atomic_load_explicit(&plan->cancelled, memory_order_relaxed);
 }
 
-/* true where the fast path should end early */
-static inline bool attn_plan_stopped(attn_plan *plan) {
-    return attn_plan_cancelled(plan) || atomic_load_explicit(&plan->unsafe, memory_order_relaxed);
+/* ---- keys ---- */
+
+/* The kind of a tile, as attn_tile_classify */
+attn_tile_kind attn_plan_classify(const attn_plan *plan, const attn_rows *rows, size_t tile);
+
+/* Fills the map of open keys; an item is a (batch, open head), arg is the plan. */
+void attn_open_map_item(void *arg, size_t item, size_t slot);
+
+/* true if the key is open to at least one query of one head of the group of kv_head */
+bool attn_is_open_key(const attn_plan *plan, size_t batch, size_t kv_head, size_t key);
+
+/* The first run of such keys from `from` on and before `to`, all of the past or all new; {to, to} if there is none. */
+attn_span attn_open_run(const attn_plan *plan, size_t batch, size_t kv_head, size_t from, size_t to);
+
+/* Marks of keys whose row is out of range: an open key's key or value, a blocked key's key if its scores are wanted */
+enum { ATTN_ODD_KEY = 1, ATTN_ODD_VALUE = 2 };
+static inline atomic_uchar *attn_plan_marks(const attn_plan *plan, size_t batch, size_t kv_head) {
+    return (atomic_uchar *)(plan->workspace + plan->at_odd) + (batch * plan->problem->kv_heads + kv_head) * plan->n_k;
+}
+static inline void attn_plan_mark(attn_plan *plan, size_t batch, size_t kv_head, size_t key, unsigned char mark) {
+    atomic_fetch_or_explicit(attn_plan_marks(plan, batch, kv_head) + key, mark, memory_order_relaxed);
+    atomic_store_explicit(&plan->odd_keys, true, memory_order_relaxed);
 }
 
 /* Row `key` of past and new joined, of (batch, kv_head), as an element offset into the data it names. */
@@ -115,8 +134,8 @@ static inline bool attn_wants_cells(const attn_results *results) {
            results->weights != NULL;
 }
 
-/* Writes output and lse of a problem so small that neither plan nor workspace is worth it; else, and where a number is
- * so large that care is needed, returns false. Which of them it is does not depend on `results`. */
+/* Writes output and lse of a problem so small that neither plan nor workspace is worth it. Returns false if it is none,
+ * which sizes and options decide, or if a number does not fit the type: then the tiles find out which. */
 bool attn_small_f32(const attn_kernel *kernel, const attn_problem *problem, attn_features features,
                     const attn_results *results);
 bool attn_small_f64(const attn_kernel *kernel, const attn_problem *problem, attn_features features,

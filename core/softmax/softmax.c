@@ -37,10 +37,15 @@ static double flops(const attn_problem *problem) {
     return cells * (double)problem->heads * 2.0 * ((double)problem->d_k + (double)problem->d_v);
 }
 
-static size_t workspace_bytes(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
+size_t attn_softmax_workspace(const attn_engine *engine, const attn_problem *problem, attn_features features,
+                              const attn_results *results) {
     attn_plan plan;
-    attn_plan_init(&plan, engine, problem, results, attn_features_of(problem));
+    attn_plan_init(&plan, engine, problem, results, features);
     return plan.total_bytes;
+}
+
+static size_t workspace(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
+    return attn_softmax_workspace(engine, problem, attn_features_of(problem), results);
 }
 
 static bool wants_more(const attn_results *r) {
@@ -65,26 +70,26 @@ attn_status attn_softmax_run(const attn_engine *engine, const attn_problem *prob
 
 /* Rotated first: what is left is a problem without rope, whose workspace follows. */
 static size_t workspace_with_rope(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
-    if (!problem->rope) return workspace_bytes(engine, problem, results);
+    if (!problem->rope) return workspace(engine, problem, results);
     attn_problem rotated = *problem;
     rotated.rope = NULL;
     size_t total = 0;
     attn_reserve(&total, attn_rope_workspace(problem), 1);
-    attn_reserve(&total, workspace_bytes(engine, &rotated, results), 1);
+    attn_reserve(&total, workspace(engine, &rotated, results), 1);
     return total;
 }
 
 static attn_status run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
-                       void *workspace, const atomic_bool *cancel, attn_fault *fault) {
+                       void *memory, const atomic_bool *cancel, attn_fault *fault) {
     attn_problem rotated;
     if (problem->rope) {
         size_t used = 0;
         attn_reserve(&used, attn_rope_workspace(problem), 1);
-        attn_rope_rotate(engine, problem, results, workspace, &rotated);
+        attn_rope_rotate(engine, problem, results, memory, &rotated);
         problem = &rotated;
-        workspace = (char *)workspace + used;
+        memory = (char *)memory + used;
     }
-    return attn_softmax_run(engine, problem, attn_features_of(problem), results, workspace, cancel, fault);
+    return attn_softmax_run(engine, problem, attn_features_of(problem), results, memory, cancel, fault);
 }
 
 const attn_calculation attn_calculation_softmax = {

@@ -9,4 +9,8 @@ attn_status attn_softmax_run(const attn_engine *engine, const attn_problem *prob
                              const attn_results *results, void *workspace, const atomic_bool *cancel,
                              attn_fault *fault);
 
+/* attn_workspace of ATTN_SOFTMAX, likewise */
+size_t attn_softmax_workspace(const attn_engine *engine, const attn_problem *problem, attn_features features,
+                              const attn_results *results);
+
 #endif

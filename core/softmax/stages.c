@@ -65,8 +65,7 @@ size_t ATTN_T(attn_cells_items)(const attn_plan *plan) {
 }
 
 static bool is_blocked(const attn_plan *plan, const attn_rows *rows, size_t tile) {
-    return attn_tile_classify(plan->problem, rows, tile * plan->tile_k, attn_plan_keys(plan, tile)) ==
-           ATTN_TILE_BLOCKED;
+    return attn_plan_classify(plan, rows, tile) == ATTN_TILE_BLOCKED;
 }
 
 static void tile_stages(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
@@ -92,7 +91,7 @@ static void each_tile(attn_plan *plan, const attn_rows *rows, size_t range, real
     const size_t end = (range + 1) * TILES_PER_ITEM;
     ATTN_T(attn_load_queries)(plan, rows, factor, scratch->queries);
     for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
-        if (attn_plan_stopped(plan)) return;
+        if (attn_plan_cancelled(plan)) return;
         body(plan, rows, tile, scratch);
     }
 }
@@ -115,9 +114,8 @@ size_t ATTN_T(attn_mean_items)(const attn_plan *plan) {
 
 /* Adds the weights of the tile's rows, head by head, to sums (queries, tile_k). */
 static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, attn_scratch *scratch) {
-    const attn_problem *problem = plan->problem;
     size_t key = tile * plan->tile_k, n = attn_plan_keys(plan, tile);
-    if (attn_tile_classify(problem, rows, key, n) == ATTN_TILE_BLOCKED) return;
+    if (is_blocked(plan, rows, tile)) return;
     ATTN_T(attn_load_queries)(plan, rows, (real)plan->query_factor, scratch->queries);
     score_tile(plan, rows, tile, true, scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
@@ -138,7 +136,7 @@ void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot) {
     size_t queries = problem->n_q - query < plan->tile_q ? problem->n_q - query : plan->tile_q;
     size_t end = (range + 1) * TILES_PER_ITEM;
     for (size_t tile = range * TILES_PER_ITEM; tile < end && tile < plan->key_tiles; tile++) {
-        if (attn_plan_stopped(plan)) return;
+        if (attn_plan_cancelled(plan)) return;
         memset(scratch.mean, 0, queries * plan->tile_k * sizeof *scratch.mean);
         for (size_t kv_head = 0; kv_head < problem->kv_heads; kv_head++) {
             for (size_t h = 0; h < plan->head_tiles; h++) {

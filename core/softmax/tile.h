@@ -1,13 +1,9 @@
-/* tile.h: the pieces that a tile is made of, typed; fused.c and steps.c compose them (inside core/ only). */
+/* tile.h: the pieces that a tile is made of, typed; keys.c, fused.c and stages.c compose them (inside core/ only). */
 #ifndef ATTN_TILE_H
 #define ATTN_TILE_H
 
 #include "../engine/ops.h"
 #include "plan.h"
-
-/* Where every |v| of a row is below this, products e v round to subnormal numbers, and that could add up to more than
- * the bound of an output element, 8 eps max|v|, for 2^24 keys (2^53). */
-#define VALUE_LEAST (REAL_MIN / REAL_EPS)
 
 /* The working memory of one slot. */
 typedef struct attn_scratch {
@@ -26,18 +22,18 @@ typedef struct attn_scratch {
 
 attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
 
-/* false where scale or softcap alone rule the fast path out. */
+/* false if scale or softcap alone are out of the range of the tiles */
 bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
+/* Queries and keys are in the range of the tiles if no number is greater than this. */
+real ATTN_T(attn_key_limit)(const attn_problem *problem);
 
-/* Copies the queries of `rows` to queries, (rows, d_k), times `factor`; marks the plan unsafe where one is too large.
- */
+/* Copies the queries of `rows` to queries, (rows, d_k), times `factor`; notes if one is out of range. */
 void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real factor, real *queries);
 
 /* Packs key tile `tile` of (batch, kv_head) to `packed`, (d_k, tile_k), zeros in place of keys that are blocked for
- * every query and not finite or too large; `gather` is scratch. Marks the plan unsafe where an open key is too large.
- */
+ * every query; `gather` is scratch. Marks open keys that are out of range. */
 void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, real *packed, real *gather);
-/* Notes whether the values of the tile can be used where they are, else packs them, (tile_k, d_v_padded), likewise. */
+/* Packs the values of the tile, (tile_k, d_v_padded), likewise, unless they can be used where they are. */
 void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile);
 
 /* Rows of tile_k values, `stride` apart */
@@ -58,7 +54,7 @@ typedef struct attn_part {
 void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile, const real *keys,
                              const attn_part *part, const attn_scratch *scratch);
 
-/* One row of a tile, the keys [key, key + n): the steps from q.k to the softmax, each in place. */
+/* One row of a tile, the keys [key, key + n): the stages from q.k to the softmax, each in place. */
 void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s);
 void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s);
 void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
@@ -83,7 +79,24 @@ size_t ATTN_T(attn_mean_items)(const attn_plan *plan);
 void ATTN_T(attn_mean_item)(void *arg, size_t item, size_t slot);
 void ATTN_T(attn_present_item)(void *arg, size_t item, size_t slot);
 
-/* Computes again, slowly and without intermediate overflow, what `results` names. */
-attn_status ATTN_T(attn_wide_range)(attn_plan *plan, const attn_results *results, attn_fault *fault);
+/* ---- numbers of any size (wide_range.c) ---- */
+
+/* A row of scores, its results and its memory */
+typedef struct attn_wide_row {
+    const attn_results *results; /* what is wanted of this row */
+    size_t batch, head, query;
+    double *masked;        /* (n_k) */
+    double *mean;          /* (n_k): weights summed over heads; NULL if not asked for */
+    double *output, *lost; /* (d_v): sum of w v, and the error of its roundings */
+} attn_wide_row;
+
+/* Computes the row, without intermediate overflow. Returns ATTN_OVERFLOW, and fills `fault`, if a number that counts
+ * does not fit. */
+attn_status ATTN_T(attn_wide_row_alone)(const attn_problem *problem, const attn_wide_row *row, attn_fault *fault);
+
+/* Computes again what the tiles could not: rows whose query or open keys are out of range, the output of rows with open
+ * values out of range, and scores of keys out of range at blocked cells. Each depends on the row's own open cells
+ * alone, and not on what else is asked for: so do its bits. */
+attn_status ATTN_T(attn_wide_range)(attn_plan *plan, attn_fault *fault);
 
 #endif

@@ -80,7 +80,7 @@ static bool status_right(const json_t *expect, int status) {
 
 static void add_name(json_t *names, const char *name) { json_object_set_new(names, name, json_null()); }
 
-/* The names that a body asks for; NULL where it can't be read, has a trace, or doesn't compute. */
+/* The names that a body asks for; NULL if it cannot be read, has a trace, or does not compute. */
 static json_t *names_asked(const json_t *request) {
     const text_buffer bytes = case_body(request);
     json_t *body = bytes.length ? json_loadb(bytes.bytes, bytes.length, 0, NULL) : NULL;

@@ -26,7 +26,7 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *into) {
     return append(into, bytes, size * count);
 }
 
-/* A new status line begins a new block: what an interim reply said is dropped. */
+/* A new status line begins a new block: the headers of an interim reply are dropped. */
 static size_t take_header(char *bytes, size_t size, size_t count, void *into) {
     byte_buffer *head = into;
     if (size * count > 5 && !strncmp(bytes, "HTTP/", 5)) head->used = 0;

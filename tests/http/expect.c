@@ -10,7 +10,7 @@
 
 static const struct {
     int status;
-    const char *title, *older; /* RFC 9110's phrase, and that of RFC 7231 or 4918 where it had another */
+    const char *title, *older; /* the phrase of RFC 9110, and that of RFC 7231 or 4918 if it differs */
 } titles[] = {
     {400, "Bad Request", NULL},
     {401, "Unauthorized", NULL},

@@ -73,7 +73,7 @@ static bool read_comment(text_reader *reader, const char *line) {
     return true;
 }
 
-/* Length of a well-formed label set from '{' to '}'; 0 where it is not. Copies all but le to `rest`. */
+/* Length of a well-formed label set from '{' to '}'; 0 if it is malformed. Copies all but le to `rest`. */
 static size_t read_labels(const char *text, char rest[1024], char edge[64]) {
     size_t at = 1, used = 0;
     edge[0] = rest[0] = 0;

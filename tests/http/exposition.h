@@ -9,7 +9,7 @@
  * to _count, each histogram with _sum. why: the first fault. */
 bool exposition_valid(const char *text, char why[512]);
 /* Sum of the samples whose line begins with `name` and whose labels contain each of the given text (may be NULL);
- * NaN where there is none. */
+ * NaN if there is none. */
 double exposition_value(const char *text, const char *name, const char *label);
 
 #endif

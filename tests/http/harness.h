@@ -1,4 +1,4 @@
-/* harness.h: what the integration tests stand on: a daemon of their own, an HTTP client, bare sockets, and checks of
+/* harness.h: the base of the integration tests: a daemon of their own, an HTTP client, bare sockets, and checks of
  * replies. Each program starts its daemon on a free port and ends it; ATTENTIOND names the binary. */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -24,10 +24,10 @@ typedef struct daemon_process {
 const char *daemon_binary(void);
 /* Starts the daemon with --port 0 and the flags (NULL ends them) and waits until it listens, at most 20 s. */
 bool daemon_start(daemon_process *daemon, const char *const *flags);
-/* Sends the signal (0: none) and waits; returns the exit status, 128 + n for a signal n, -1 where it had to be killed
+/* Sends the signal (0: none) and waits; returns the exit status, 128 + n for a signal n, -1 if it had to be killed
  * after 20 s. seconds may be NULL. */
 int daemon_stop(daemon_process *daemon, int signal, double *seconds);
-/* Everything that it logged so far; to be freed. */
+/* Everything it has logged so far; the caller frees it. */
 char *daemon_log(const daemon_process *daemon);
 /* The program's shared daemon, started by shared_main and ended after the tests. */
 extern daemon_process shared;
@@ -36,7 +36,7 @@ int shared_main(int argc, char **argv, const check_test *tests, size_t count, co
 
 typedef struct command_result {
     int status;            /* exit status, 128 + n for a signal, -1: did not end within 20 s */
-    char *output, *errors; /* to be freed by command_free */
+    char *output, *errors; /* command_free frees them */
     size_t length;
 } command_result;
 /* Runs the binary with the arguments (NULL ends them) and `input` on stdin. */
@@ -60,33 +60,33 @@ typedef struct http_request {
     bool chunked;
 } http_request;
 
-/* One exchange on a new connection, or on `handle` (a CURL handle, kept alive) where it is not NULL. */
+/* One exchange on a new connection, or on `handle` (a CURL handle, kept alive) if it is not NULL. */
 http_reply http_send(void *handle, int port, const http_request *request);
 http_reply http_get(const char *path);                    /* of `shared` */
 http_reply http_post(const char *path, const char *json); /* as application/json, to `shared` */
 http_reply http_post_to(int port, const char *path, const char *json);
 void http_free(http_reply *reply);
-/* Value of a header, whatever the case of its name; false where there is none. */
+/* Value of a header, whatever the case of its name; false if there is none. */
 bool http_header(const http_reply *reply, const char *name, char value[512]);
 
 /* ---- bare sockets ------------------------------------------------------------------------------------------------ */
 
 typedef struct wire_link {
     int fd;
-    char *bytes; /* that came and were not taken yet */
+    char *bytes; /* received and not taken yet */
     size_t used, room;
     bool ended; /* the other side has closed */
 } wire_link;
 
 bool wire_open(wire_link *wire, int port);
 void wire_close(wire_link *wire);
-/* false where the other side no longer takes the bytes, which is legal for it to do after a reply */
+/* false if the other side no longer takes the bytes, which it may do after a reply */
 bool wire_send(wire_link *wire, const void *bytes, size_t length);
 bool wire_print(wire_link *wire, const char *text);
 /* Times in seconds, which patient() lengthens.
- * Reads the next reply; `head_only`: of a HEAD request. status 0 where none came whole within the time. */
+ * Reads the next reply; `head_only`: of a HEAD request. status 0 if no complete one came within the time. */
 http_reply wire_reply(wire_link *wire, double seconds, bool head_only);
-/* true where the other side closes (or resets) within the time */
+/* true if the other side closes (or resets) within the time */
 bool wire_ends(wire_link *wire, double seconds);
 /* The status of the first line that comes within the time, without taking it; 0: none. */
 int wire_peek_status(wire_link *wire, double seconds);
@@ -94,22 +94,23 @@ int wire_peek_status(wire_link *wire, double seconds);
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 double now(void); /* seconds, monotonic */
-/* The most that something may take: `seconds` times CHECK_PATIENCE, where that is set (sanitizers are slow). */
+/* The most that something may take: ten times the `seconds` of an idle machine, or CHECK_PATIENCE times. No test
+ * may fail because a machine is busy. */
 double patient(double seconds);
 void sleep_seconds(double seconds);
 /* Whether the reply is a problem document of the contract's section 4. `why` says what is wrong. */
 bool problem_valid(const http_reply *reply, char why[512]);
-/* Equal, or one leads on from the other. */
+/* Equal, or one is a prefix of the other. */
 bool pointer_agrees(const char *got, const char *want);
-/* Checks status, the problem document and, where not NULL, the code ("a|b": one of them) and pointer. */
+/* Checks status, the problem document and, unless NULL, the code ("a|b": one of them) and pointer. */
 bool expect_problem(const http_reply *reply, int status, const char *codes, const char *pointer, const char *label);
-/* Whether `got` has the nested shape and the numbers of `want`, null standing for -infinity. */
+/* Whether `got` has the nested shape and the numbers of `want`, null for -infinity. */
 bool json_agrees(const json_t *got, const json_t *want, double tolerance, char why[512]);
-/* The number at a path such as "output/0/1" of a reply; NaN where there is none, -infinity for null. */
+/* The number at a path such as "output/0/1" of a reply; NaN if there is none, -infinity for null. */
 double reply_number(const http_reply *reply, const char *path);
 /* Whether GET /healthz answers 200. */
 bool healthy(int port);
-/* A file wholly; NULL where it cannot be read. Ends with a NUL that is not counted. */
+/* The whole file; NULL if it cannot be read. Ends with a NUL that is not counted. */
 char *file_read(const char *path, size_t *length);
 
 #endif

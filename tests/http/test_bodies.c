@@ -1,4 +1,4 @@
-/* test_bodies.c: every row of tests/cases/bodies.tsv is refused with the status, code and pointer that stand there.
+/* test_bodies.c: every row of tests/cases/bodies.tsv is refused with the status, code and pointer given there.
  * All go over one connection, which must survive them; every other one goes chunked. */
 #include <curl/curl.h>
 #include <stdio.h>

@@ -58,7 +58,7 @@ static void run_wire(const json_t *request, const json_t *expect, const char *pa
     free(bytes.bytes);
 }
 
-/* What `call` answers, in the clothes of a reply. */
+/* What `call` prints, as a reply. */
 static http_reply call(const char *endpoint, const text_buffer *body, const char *path) {
     command_result result = command_run((const char *const[]){"call", endpoint, NULL}, body->bytes, body->length);
     http_reply reply = {.status = 200, .body = result.output, .length = result.length};
@@ -74,7 +74,7 @@ static http_reply call(const char *endpoint, const text_buffer *body, const char
     return reply;
 }
 
-/* The endpoint's name where the request is a plain body to one, else NULL. */
+/* The endpoint's name if the request is a plain body to one, else NULL. */
 static const char *callable(const json_t *request, const json_t *expect) {
     const char *method = json_string_value(json_object_get(request, "method"));
     const char *path = json_string_value(json_object_get(request, "path"));

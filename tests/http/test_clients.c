@@ -1,5 +1,5 @@
-/* test_clients.c: many clients at once get the bits that one gets alone, whatever the number of threads; what is too
- * much is refused with Retry-After and nothing is lost. */
+/* test_clients.c: many clients at once get the bits that one gets alone, whatever the number of threads; what exceeds
+ * a limit is refused with Retry-After, and nothing is lost. */
 #include <curl/curl.h>
 #include <math.h>
 #include <pthread.h>
@@ -166,7 +166,7 @@ static void test_memory_in_flight_is_bounded(void) {
     for (size_t i = 0; i < UPLOADS; i++) {
         CHECK_FATAL(wire_open(&wires[i], daemon.port), "cannot connect");
         wire_send(&wires[i], text.bytes, text.length);
-        sleep_seconds(0.1); /* one after the other: all at once might starve all */
+        sleep_seconds(0.1); /* one after the other: all at once could all be refused */
     }
     CHECK(healthy(daemon.port), "not healthy while memory is full");
     for (size_t i = 0; i < UPLOADS; i++) {
@@ -186,7 +186,7 @@ static void test_memory_in_flight_is_bounded(void) {
 
 static void test_the_queue_is_bounded(void) {
     enum { POSTS = 10 };
-    static const char *const flags[] = {"--threads", "1", "--queue", "2", NULL};
+    static const char *const flags[] = {"--threads", "1", "--queue", "2", "--compute-timeout", "10m", NULL};
     daemon_process daemon;
     wire_link wires[POSTS];
     reply_tally tally = {0};

@@ -139,8 +139,8 @@ static void test_an_unknown_method(void) {
 }
 
 static void test_unknown_paths(void) {
-    static const char *const paths[] = {"/",      "/nope",       "/attention/",   "/attentio",   "/Attention",
-                                        "/mha/x", "//attention", "/%61ttention/", "/healthz/..", "/.."};
+    static const char *const paths[] = {"/page/a/b", "/nope",       "/attention/",   "/attentio",   "/Attention",
+                                        "/mha/x",    "//attention", "/%61ttention/", "/healthz/..", "/.."};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         http_reply get = send_plain("GET", paths[i], NULL), post = send_plain("POST", paths[i], SMALL);
         expect_problem(&get, 404, "not_found", NULL, paths[i]);
@@ -160,15 +160,10 @@ static void test_query_strings(void) {
 }
 
 static void test_accept(void) {
-    static const char *const good[] = {"Accept: */*",
-                                       "Accept: application/json",
-                                       "Accept: application/*",
-                                       "Accept: text/html, application/json;q=0.5",
-                                       "Accept: text/html, */*;q=0.1",
-                                       "Accept: APPLICATION/JSON",
+    /* tests/unit/test_api.c has the other spellings */
+    static const char *const good[] = {"Accept: text/html, */*;q=0.1", "Accept: APPLICATION/JSON",
                                        "Accept: application/json; charset=utf-8"};
-    static const char *const bad[] = {"Accept: text/html", "Accept: image/png, text/plain",
-                                      "Accept: application/json;q=0", "Accept: application/xml"};
+    static const char *const bad[] = {"Accept: image/png, text/plain", "Accept: application/xml"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         http_reply reply = post_with(good[i], NULL);
         expect_status(&reply, 200, good[i]);
@@ -187,19 +182,11 @@ static void test_accept(void) {
 }
 
 static void test_media_types(void) {
-    static const char *const good[] = {
-        "Content-Type: application/json",         "Content-Type: application/json; charset=utf-8",
-        "Content-Type: APPLICATION/JSON",         "Content-Type: application/x-www-form-urlencoded",
-        "Content-Type: application/problem+json", "Content-Type: application/vnd.x+json;v=1",
-        "Content-Type:application/json"};
-    static const char *const bad[] = {"Content-Type: text/plain",
-                                      "Content-Type: image/png",
-                                      "Content-Type: application/xml",
-                                      "Content-Type: multipart/form-data; boundary=x",
-                                      "Content-Type: application/jsonx",
-                                      "Content-Type: text/json+x",
-                                      "Content-Encoding: br",
-                                      "Content-Encoding: gzip, br"};
+    /* tests/unit/test_api.c has the other types */
+    static const char *const good[] = {"Content-Type: application/problem+json",
+                                       "Content-Type: application/vnd.x+json;v=1", "Content-Type:application/json"};
+    static const char *const bad[] = {"Content-Type: application/xml", "Content-Type: text/json+x",
+                                      "Content-Encoding: br", "Content-Encoding: gzip, br"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         http_reply reply = post_with(good[i], NULL);
         expect_status(&reply, 200, good[i]);
@@ -268,8 +255,8 @@ static void test_a_body_over_the_limit(void) {
     free(body);
 }
 
-/* A request is counted after its reply was sent: waits until none but the scrape is under way. What stands before that
- * gauge in the text is older, so it is read again. */
+/* A request is counted after its reply was sent: waits until only the scrape is under way. Text before that gauge is
+ * older, so it is read again. */
 static http_reply settled_metrics(void) {
     bool settled = false;
     for (const double end = now() + patient(5); !settled && now() < end; sleep_seconds(0.02)) {
@@ -342,10 +329,11 @@ static void test_openapi(void) {
     for (size_t i = 0; i < ENDPOINTS; i++)
         CHECK(json_object_get(json_object_get(paths, endpoints[i].path), i < 2 ? "post" : "get"), "%s is not described",
               endpoints[i].path);
-    size_t own = 0; /* beside those of the Open Inference Protocol */
+    size_t own = 0; /* without those of the Open Inference Protocol and of the page */
     const char *path;
     json_t *item;
-    json_object_foreach(paths, path, item) own += strncmp(path, "/v2", 3) != 0;
+    json_object_foreach(paths, path, item) own +=
+        strncmp(path, "/v2", 3) != 0 && strcmp(path, "/") != 0 && strncmp(path, "/page/", 6) != 0;
     CHECK(own == ENDPOINTS, "%zu paths", own);
     json_decref(json);
     http_free(&reply);

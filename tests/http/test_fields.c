@@ -249,7 +249,7 @@ static void test_options_of_mha(void) {
     check_rows("/mha", rows, sizeof rows / sizeof *rows);
 }
 
-/* trace holds what applies, and nothing else */
+/* trace returns what applies, and nothing else */
 static void test_names_of_a_trace(void) {
     static const struct {
         const char *endpoint, *body, *names;

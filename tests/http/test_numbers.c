@@ -1,5 +1,5 @@
 /* test_numbers.c: numbers in and out. present_v is v, and one query and one key of score 0 give the value as output, so
- * that every spelling can be followed from the request to the reply. */
+ * a number can be followed from the request to the reply in every form. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -376,7 +376,7 @@ static void put_ones(text_buffer *text, size_t rows) {
     text_print(text, "]}");
 }
 
-/* The budget of this program's daemon is 64 MiB; the weights of 6000 by 6000 are 137. */
+/* The daemon of this program may hold 64 MiB; the weights of 6000 by 6000 are 137 MiB. */
 static void test_a_reply_that_could_never_fit(void) {
     text_buffer body = {0};
     for (int i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-/* wire.c: HTTP on a bare socket, for what a library would not send. */
+/* wire.c: HTTP on a bare socket, for bytes that a library would not send. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>

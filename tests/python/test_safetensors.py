@@ -115,7 +115,9 @@ class Safetensors(unittest.TestCase):
 
     def test_said_twice(self):
         t = arrays()
-        self.assertEqual(post("/attention", t, {"causal": "true"}, causal="false")["pointer"], "/causal")
+        problem = post("/attention", t, {"causal": "true"}, causal="false")
+        self.assertEqual(problem["code"], "out_of_range")
+        self.assertIn("query string: causal", problem["detail"])
         self.assertIn("output", post("/attention", t, {"window": "[1, 2]"}, window="1,2"))
 
     def test_large(self):

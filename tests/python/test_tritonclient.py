@@ -361,7 +361,7 @@ class Errors(Both):
             with self.assertRaises(InferenceServerException) as caught:
                 ask("infer", "attention", [tensor])
             self.assertEqual(caught.exception.status(), "400")
-            self.assertIn("FP32, FP64, FP16, BF16, BOOL, INT32, INT64", caught.exception.message())
+            self.assertIn("FP64, FP32, FP16, BF16, BOOL, INT64, INT32", caught.exception.message())
         self.each(test)
 
     def test_framing_errors_have_the_member(self):

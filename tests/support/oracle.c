@@ -9,8 +9,8 @@
  * relative terms, and lse by D. D is d_k/2 eps S for the products and some 2 eps S for scale, bias and the subtraction
  * of the maximum, S being the greatest |score|'s sum of |terms|. With a summation whose error grows like log2 n
  * (pairwise, or in tiles), each output, a convex combination of the values, errs by at most (2 D + (c + log2 n) eps)
- * max |v|, which 8 eps (1 + (1 + d_k/16) S + log2 n) max |v| covers. A bias counts where the weight is at least eps:
- * below that its relative error changes nothing that can be seen.
+ * max |v|, which 8 eps (1 + (1 + d_k/16) S + log2 n) max |v| covers. A bias counts if the weight is at least eps;
+ * below that, its relative error has no visible effect.
  *
  * Below the normal range a rounding errs by up to half the least positive number, whatever it rounds: a sum of t
  * products gets (1 + t/2) such numbers on top of its bound, any other result one.
@@ -110,14 +110,14 @@ static long double joined(const attn_problem *p, const attn_view *past, const at
     return oracle_at(p->dtype, view->data, batch * view->batch + kv_head * view->head + row * view->row + c);
 }
 
-/* numbers that are not finite stand only at keys that nobody may attend, and count as zeros */
+/* only keys blocked for every query may have numbers that are not finite; they count as zeros */
 static long double or_zero(long double x) { return isfinite(x) ? x : 0; }
 
 typedef struct place {
     size_t batch, head, query;
 } place;
 
-/* Notes a number that does not fit, where it is used or asked for; the least fault in the order of attn_fault wins. */
+/* Records a number that does not fit, if it is used or asked for; the first in the order of attn_fault wins. */
 static void judge(attn_dtype dtype, long double value, long double bound, attn_fault at, bool *overflows,
                   bool *doubtful, attn_fault *fault) {
     if (fabsl(fabsl(value) - limit_of(dtype)) <= bound) *doubtful = true;
@@ -147,7 +147,7 @@ static void judge_cell(oracle *o, const attn_problem *p, const attn_results *r, 
                   &o->fault);
 }
 
-/* the scores of a row through all their stages; returns S of the contract but for the biases */
+/* the scores of a row through all their stages; returns S of the contract without the biases */
 static long double row_stages(oracle *o, const attn_problem *p, const attn_results *r, place at, size_t row) {
     const size_t n_k = p->n_past + p->n_new, kv_head = at.head / (p->heads / p->kv_heads);
     const long double eps = eps_of(p->dtype), tiny = tiny_of(p->dtype), d = (long double)p->d_k;

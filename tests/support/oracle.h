@@ -1,4 +1,4 @@
-/* oracle.h: an independent answer to every attention problem, and how far from it a result may lie.
+/* oracle.h: an independent answer to every attention problem, and how far a result may be from it.
  *
  * Plain loops in long double, written from the contract alone. They share no code with core/, only the structures of
  * attention.h, and nothing here is fast.
@@ -8,7 +8,7 @@
 
 #include "../../core/attention.h"
 
-/* What each element should be and how far a computed one may lie from it. */
+/* What each element should be, and how far a computed one may be from it. */
 typedef struct oracle_tensor {
     size_t count;
     long double *value, *bound;
@@ -18,7 +18,7 @@ typedef struct oracle_tensor {
 typedef struct oracle {
     oracle_tensor scores, scaled, capped, masked, weights, mean_weights, lse, output, present_k, present_v;
     bool overflows; /* the run must answer ATTN_OVERFLOW with this fault */
-    bool doubtful;  /* some number lies within its bound of the greatest that fits: either answer is right */
+    bool doubtful;  /* some number is within its bound of the largest that fits: both answers are right */
     attn_fault fault;
 } oracle;
 
@@ -38,7 +38,7 @@ typedef struct oracle_mha {
     attn_fault fault;
 } oracle_mha;
 
-/* Each step is meant from the rounded numbers of the step before: `computed` gives those of q, k, v and heads (before
+/* Each step starts from the rounded numbers of the step before: `computed` gives those of q, k, v and heads (before
  * that, its NULL members are rounded from the oracle's own, in which case bounds of later steps are not to be used).
  * `results` says what is asked for. */
 oracle_mha *oracle_mha_new(const attn_mha *mha, const attn_mha_results *results, const attn_mha_results *computed);
@@ -59,8 +59,8 @@ bool oracle_compare(attn_dtype dtype, const oracle_tensor *expected, const void 
 long double oracle_at(attn_dtype dtype, const void *data, size_t index);
 void oracle_put(attn_dtype dtype, void *data, size_t index, long double value);
 
-/* false where long double is no wider than double, as under valgrind. The oracle is then no better than what it judges:
- * it doubts everything, and oracle_compare fails for NaN alone. */
+/* false if long double is no wider than double, as under valgrind. The oracle is then no more exact than the code under
+ * test: it calls everything doubtful, and oracle_compare only fails for NaN. */
 bool oracle_is_precise(void);
 
 #endif

@@ -157,7 +157,7 @@ void problem_options(bag *owner, attn_problem *p) {
     if (chance(4)) p->softcap = (const double[]){0.3, 5, 50, 1e6}[check_random_below(4)];
 }
 
-/* Keys that nobody may attend may hold anything in k and v: `poison` them. */
+/* Keys blocked for every query may hold anything in k and v: `poison` them. */
 static void poison_view(const attn_problem *p, const attn_view *view, size_t batch, size_t kv_head, size_t row,
                         size_t d) {
     const double poisons[] = {NAN, INFINITY, -INFINITY, p->dtype == ATTN_F64 ? DBL_MAX : 1e38};
@@ -323,7 +323,7 @@ static bool keys_finite(const attn_problem *p) {
 
 bool check_problem(const attn_engine *engine, const attn_problem *p, unsigned want, double *worst) {
     bag owner = {0};
-    if (!keys_finite(p)) want &= ~(unsigned)WANT_BLOCKED; /* such a request is refused before it comes to core */
+    if (!keys_finite(p)) want &= ~(unsigned)WANT_BLOCKED; /* api/ refuses such a request */
     const attn_results results = results_room(&owner, p, want);
     oracle *o = oracle_attention(p, &results);
     attn_fault fault = {.stage = ATTN_STAGE_PROJECTION};

@@ -1,4 +1,4 @@
-/* problem.h: attention problems for tests, random or to order, and runs of them.
+/* problem.h: attention problems for tests, random or given, and runs of them.
  *
  * Every tensor has an allocation of exactly its own length, so that a sanitizer sees each number read beyond it.
  */
@@ -21,7 +21,7 @@ void bag_empty(bag *owner);
 void *numbers_random(bag *owner, attn_dtype dtype, size_t count, double spread);
 void *numbers_filled(bag *owner, attn_dtype dtype, size_t count, double value);
 
-/* The most that a random problem may have of everything. */
+/* The upper limits of a random problem. */
 typedef struct problem_limits {
     size_t batch, heads, n, d;
 } problem_limits;
@@ -32,7 +32,7 @@ attn_problem problem_plain(bag *owner, attn_dtype dtype, size_t batch, size_t he
 /* Sizes within the limits, and any combination of options, layouts, strides with gaps (that hold NaN), and values. */
 attn_problem problem_random(bag *owner, attn_dtype dtype, const problem_limits *limits);
 /* Only the options: past (its sizes included), mask, bias, lengths, offsets, windows, scale, softcap. Blocks some keys
- * for everyone. For a problem whose sizes are set; n_past and the past are set here, from kv_heads, d_k and d_v. */
+ * for every query. For a problem whose sizes are set; n_past and the past are set here, from kv_heads, d_k and d_v. */
 void problem_options(bag *owner, attn_problem *problem);
 /* A few words on sizes and options, for messages. Static storage, one per thread. */
 const char *problem_text(const attn_problem *problem);
@@ -52,9 +52,9 @@ enum {
     WANT_ALL = 1023,
     WANT_KINDS = 10
 };
-/* Room for the results named by `want`, filled with bytes that no right result holds. The output is contiguous. */
+/* Room for the results named by `want`, filled with bytes that no correct result has. The output is contiguous. */
 attn_results results_room(bag *owner, const attn_problem *problem, unsigned want);
-/* The place and number of bytes of kind `index` < WANT_KINDS; NULL where it is not asked for. */
+/* The place and number of bytes of kind `index` < WANT_KINDS; NULL if it is not asked for. */
 void *results_at(const attn_results *results, const attn_problem *problem, size_t index, size_t *bytes);
 const char *results_name(size_t index);
 /* the oracle's tensor of kind `index` */
@@ -67,7 +67,7 @@ attn_status run_mha(const attn_engine *engine, const attn_mha *mha, const attn_m
                     const atomic_bool *cancel, attn_fault *fault);
 
 /* Runs the problem with everything in `want` asked for and CHECKs status, fault and every result against the oracle.
- * false where a CHECK failed. *worst grows to the greatest error / bound seen, if not NULL. */
+ * false if a CHECK failed. *worst grows to the greatest error / bound seen, if not NULL. */
 bool check_problem(const attn_engine *engine, const attn_problem *problem, unsigned want, double *worst);
 bool same_fault(const attn_fault *a, const attn_fault *b);
 

@@ -2,7 +2,7 @@
  * double, with REAL, OPS (the row's type), UNIT (half the type's epsilon: the relative error of one rounding) and
  * T(name) defined.
  *
- * Every buffer is allocated at its exact size, so that AddressSanitizer sees a read or write one place too far.
+ * Every buffer is allocated at its exact size, so that AddressSanitizer sees a read or write one element too far.
  * Sums of t terms may be done in any order, with or without fused multiply-add: their error is within
  * t * UNIT * sum of |terms| to first order (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2);
  * (t + 1) covers the second order at these sizes. */
@@ -17,7 +17,7 @@ static REAL *T(buffer)(size_t count) {
 static REAL *T(aligned_buffer)(size_t count) {
     REAL *numbers = aligned_alloc(64, (count * sizeof *numbers + 63) / 64 * 64);
     if (!numbers) abort();
-    for (size_t i = 0; i < count; i++) numbers[i] = (REAL)NAN; /* shows what is left unwritten */
+    for (size_t i = 0; i < count; i++) numbers[i] = (REAL)NAN; /* makes unwritten elements visible */
     return numbers;
 }
 
@@ -54,7 +54,7 @@ static void T(check_scores)(const char *row, const OPS *ops, size_t rows, size_t
     free(s);
 }
 
-/* With q = a unit vector each score is a number of k, to the bit: which shows the packing itself. */
+/* With q = a unit vector each score is a number of k, bit for bit, which shows the packing itself. */
 static void T(check_packing)(const char *row, const OPS *ops, size_t n, size_t d) {
     REAL *k = T(buffer)(n * d), *q = T(buffer)(d);
     REAL *packed = T(aligned_buffer)(ops->tile_k * d), *s = T(aligned_buffer)(ops->tile_k);
@@ -83,8 +83,8 @@ static void T(check_packing)(const char *row, const OPS *ops, size_t n, size_t d
     free(s);
 }
 
-/* The sum of two products, since what the first addition lost is taken off with the second. Beside the products' own
- * errors the compensated sum is off by 2 * UNIT of its size (Higham, section 4.3). */
+/* The sum of two products: the second addition takes off what the first one lost. The products' errors aside, the
+ * compensated sum is off by 2 * UNIT of its size (Higham, section 4.3). */
 static void T(check_mix)(const char *row, const OPS *ops, size_t rows, size_t n, size_t vectors, size_t gap) {
     const size_t d = vectors * ops->lanes, stride = d + gap;
     REAL *p = T(buffer)(rows * ops->tile_k), *v = T(buffer)(n ? (n - 1) * stride + d : 0);
@@ -136,7 +136,7 @@ static void T(check_row_max)(const char *row, const OPS *ops, size_t n) {
     free(s);
 }
 
-/* Several rows at once give what each gives alone. */
+/* Several rows at once give the same as each row alone. */
 static void T(check_rows)(const char *row, const OPS *ops, size_t rows, size_t n) {
     const size_t count = (rows - 1) * ops->tile_k + n;
     REAL *s = T(buffer)(count), *alone = T(buffer)(count), *shift = T(buffer)(rows), *results = T(buffer)(2 * rows);

@@ -158,7 +158,7 @@ static void fail_each(const char *path, const char *body, size_t length, int sta
             outstanding = 0;
             run_answer got = run(path, body, length);
             failing = 0;
-            /* without memory to code it a reply goes as it is */
+            /* if there is no memory to compress it, a reply is sent as it is */
             const bool same = got.status == right.status && (accept_encoding || !strcmp(got.body, right.body));
             CHECK(same || says_out_of_memory(&got), "%.60s: allocation %zu of %zu%s: %d %.200s", body, n, total,
                   mode ? " and later ones" : "", got.status, got.body);
@@ -243,7 +243,7 @@ static void test_open_inference_protocol(void) {
     fail_each_of("/v2/models/attention/stats", "", 405);
 }
 
-/* Codings whose library takes its memory from us. */
+/* Codings whose library allocates through us. */
 static void test_codings(void) {
     static const char text[] = "{\"q\":[[1,2]],\"k\":[[1,2]],\"v\":[[1,2]],\"trace\":true}";
     Bytef coded[200];
@@ -325,6 +325,7 @@ int main(int argc, char **argv) {
     service.engine.kernel = attn_kernel_find(NULL);
     service.max_body = 1 << 20;
     service.budget.limit = 64 << 20;
-    free(run("/attention", "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]]}", 31).body); /* what is set up once, uncounted */
+    free(run("/attention", "{\"q\":[[1]],\"k\":[[1]],\"v\":[[1]]}", 31)
+             .body); /* sets up what is set up once, uncounted */
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

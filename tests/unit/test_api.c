@@ -1,4 +1,4 @@
-/* What is not in the document: methods, headers, bounds, cancellation, errors of the host, the trace. */
+/* Everything but the document: methods, headers, bounds, cancellation, errors of the host, the trace. */
 #include "../support/exchange.h"
 
 #include <stdlib.h>
@@ -25,11 +25,33 @@ static void test_paths_and_methods(void) {
     expect_head("HEAD", "/mha", none, 405, "method_not_allowed", "Allow: POST, OPTIONS");
     expect_head("POST", "/healthz", none, 405, "method_not_allowed", "Allow: GET, HEAD, OPTIONS");
     expect_head("DELETE", "/metrics", none, 405, "method_not_allowed", "Allow: GET, HEAD, OPTIONS");
+    expect_head("QUERY", "/attention", none, 405, "method_not_allowed", "Allow: POST, OPTIONS");
     expect_head("BREW", "/attention", none, 501, "not_implemented", "Allow: POST, OPTIONS");
     expect_head("OPTIONS", "/attention", none, 204, NULL, "Allow: POST, OPTIONS");
     expect_head("OPTIONS", "/healthz", none, 204, NULL, "Allow: GET, HEAD, OPTIONS");
     expect_head("OPTIONS", "*", none, 204, NULL, "Allow: ");
     expect_head("HEAD", "/healthz", none, 200, NULL, NULL);
+}
+
+static void test_what_is_there(void) {
+    exchange e = exchange_send("GET", "/nope", (exchange_headers){{NULL}}, "");
+    const char *detail = exchange_member(&e, "detail");
+    static const char *const words[] = {"no such path: /nope; available: ",
+                                        "POST /attention, /mha",
+                                        "GET /healthz",
+                                        "/version",
+                                        "/metrics",
+                                        "/openapi.json",
+                                        "/v2"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        CHECK(strstr(detail, words[i]), "expected \"%s\" in %s", words[i], detail);
+    exchange_free(&e);
+    char *(*metrics)(void *, size_t *) = exchange_service.host.metrics;
+    exchange_service.host.metrics = NULL;
+    e = exchange_send("GET", "/metrics", (exchange_headers){{NULL}}, "");
+    CHECK(e.status == 404 && !strstr(strstr(exchange_member(&e, "detail"), "available"), "/metrics"), "%s", e.body);
+    exchange_free(&e);
+    exchange_service.host.metrics = metrics;
 }
 
 static void test_content_types(void) {
@@ -69,12 +91,15 @@ static void test_accept(void) {
                 {"application/*;q=0, */*", 406},
                 {"*/*;q=0, application/json", 200},
                 {"text/html;x=\"a,*/*\"", 406},
+                {"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8", 200},
                 {"application/problem+json", 406}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const exchange_headers headers = {{"accept", rows[i].accept, NULL}};
         expect_head("POST", "/attention", headers, rows[i].status, rows[i].status == 406 ? "not_acceptable" : NULL,
                     NULL);
-        expect_head("GET", "/healthz", headers, rows[i].status, NULL, NULL);
+        expect_head("GET", "/version", headers, rows[i].status, NULL, NULL);
+        expect_head("GET", "/healthz", headers, 200, NULL, NULL);
+        expect_head("GET", "/readyz", headers, 200, NULL, NULL);
     }
     expect_head("GET", "/metrics", (exchange_headers){{"accept", "text/plain;version=0.0.4;q=0.4", NULL}}, 200, NULL,
                 NULL);
@@ -247,6 +272,7 @@ static void test_json_strings(void) {
                 {"plain", "\"plain\""},
                 {"a\"b\\c", "\"a\\\"b\\\\c\""},
                 {"line\n\x7f", "\"line\\u000a\\u007f\""},
+                {"\xc2\x9b\xc2\xa0", "\"\\u009b\xc2\xa0\""},
                 {"\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\""},
                 {"a\xff\xc3z", "\"a??z\""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -267,6 +293,7 @@ int main(int argc, char **argv) {
     exchange_init();
     const check_test tests[] = {
         CHECK_TEST(test_paths_and_methods),
+        CHECK_TEST(test_what_is_there),
         CHECK_TEST(test_content_types),
         CHECK_TEST(test_accept),
         CHECK_TEST(test_bodies_over_the_limit),

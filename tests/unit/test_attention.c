@@ -190,7 +190,7 @@ static void poisoned_keys(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_blocked_keys_hold_anything(void) { each(poisoned_keys); }
 
-/* A bias of the lowest number everywhere is no block: with equal scores it is a mean. */
+/* A bias of the lowest number everywhere blocks nothing: with equal scores the output is the mean. */
 static void lowest_bias(const attn_engine *engine, attn_dtype dtype) {
     bag owner = {0};
     attn_problem p = problem_plain(&owner, dtype, 1, 1, 1, 3, 300, 4, 2);
@@ -211,7 +211,7 @@ static void nothing_to_attend(const attn_engine *engine, attn_dtype dtype) {
     bag owner = {0};
     attn_problem p = problem_plain(&owner, dtype, 1, 1, 1, 90, 90, 4, 2);
     p.causal = true;
-    p.query_offset = (const int64_t[]){-80}; /* the first 80 queries see nothing */
+    p.query_offset = (const int64_t[]){-80}; /* the first 80 queries have no open key */
     check_problem(engine, &p, WANT_ALL, &worst);
     p.query_offset = (const int64_t[]){-90};
     check_problem(engine, &p, WANT_ALL, &worst);
@@ -244,7 +244,7 @@ static attn_problem uniform(bag *owner, attn_dtype dtype, size_t n_q, size_t n_k
     return p;
 }
 
-/* No intermediate may spoil an answer that fits. */
+/* No intermediate result may spoil an answer that fits. */
 static void intermediates(const attn_engine *engine, attn_dtype dtype) {
     const bool wide = dtype == ATTN_F64;
     const double most = wide ? DBL_MAX : (double)FLT_MAX, big = wide ? 1e200 : 1e30, least = wide ? 1e-300 : 1e-35;
@@ -316,7 +316,7 @@ static void overflows(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_overflow_is_found_where_it_is(void) { each(overflows); }
 
-/* Random numbers of all magnitudes: whatever fits must be right, whatever does not must be found. */
+/* Random numbers of all magnitudes: what fits must be right, what does not must be reported. */
 static void magnitudes(const attn_engine *engine, attn_dtype dtype) {
     const double reach = dtype == ATTN_F64 ? 160 : 19.5; /* decimal exponents of q and k */
     for (size_t i = 0, rounds = check_rounds(60); i < rounds; i++) {
@@ -341,7 +341,7 @@ static void test_numbers_of_all_magnitudes(void) { each(magnitudes); }
 
 /* ---- long rows -------------------------------------------------------------------------------------------------- */
 
-/* Sums over many keys must not gather errors in proportion: v is 0.1 everywhere, so that each rounding goes the same
+/* Errors must not grow in proportion to the number of keys: v is 0.1 everywhere, so that each rounding goes the same
  * way, and scores rise slowly, so that the running maximum changes in each tile. */
 static void long_rows(const attn_engine *engine, attn_dtype dtype) {
     const double slopes[] = {0, 1e-5, 1e-3, -1e-4};
@@ -467,7 +467,7 @@ static void test_same_bits_beside_others(void) {
     attn_pool_free(pools[1]);
 }
 
-/* The output goes where its strides say, and nowhere else. */
+/* The output is written where its strides say, and nowhere else. */
 static void output_strides(const attn_engine *engine, attn_dtype dtype) {
     enum { BATCH = 2, HEADS = 3, N = 40, D = 5, WIDE = HEADS * D + 3 };
     bag owner = {0};

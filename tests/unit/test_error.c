@@ -1,4 +1,4 @@
-/* The list of errors, the rule which error of a request counts, and JSON pointers. */
+/* The list of errors, which error of a request is reported, and JSON pointers. */
 #include "../../api/base/error.h"
 
 #include <stdio.h>

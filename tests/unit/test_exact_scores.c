@@ -153,7 +153,7 @@ static void exact_scores(const attn_engine *engine, attn_dtype dtype) {
         c.bias = check_random_below(4) == 0 && c.scale >= 1; /* sums with whole numbers stay exact */
         c.mask = check_random_below(4) == 0;
         c.past = check_random_below(4) == 0 && c.n_k > 1;
-        /* base + t + bias below 2^24 (2^53) even after a scale that is no power of two */
+        /* base + t + bias below 2^24 (2^53) even after a scale that is not a power of two */
         const double most = room / 8 - 500;
         c.base = floor(most * pow(2, -(double)check_random_below(dtype == ATTN_F64 ? 40 : 14)));
         if (check_random_below(2)) c.base = -c.base;

@@ -94,7 +94,7 @@ static double reads_as(const format *f, const char *text) {
     return (double)f->round_exactly(double_of_text(text, strlen(text), true));
 }
 
-/* Decimals of `digits` digits around x that read back as x: the distance of the closest, infinite where there is none.
+/* Decimals of `digits` digits around x that read back as x: the distance of the closest, infinite if there is none.
  */
 static double closest(const format *f, double x, int digits) {
     char text[64];

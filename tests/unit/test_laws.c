@@ -1,4 +1,4 @@
-/* test_laws.c: what must hold between the answers to different problems, whatever the numbers are. */
+/* test_laws.c: relations between the answers to different problems, whatever the numbers are. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static attn_problem random_plain(bag *owner, attn_dtype dtype) {
     return problem_plain(owner, dtype, 2, 4, 2, 1 + check_random_below(40), 2 + check_random_below(300), 8, 6);
 }
 
-/* Runs p, asking for `want`; fails where it is not ATTN_OK. */
+/* Runs p, asking for `want`; fails unless it returns ATTN_OK. */
 static attn_results answer(bag *owner, const attn_engine *engine, const attn_problem *p, unsigned want) {
     const attn_results r = results_room(owner, p, want);
     const attn_status status = run_problem(engine, p, &r, NULL, NULL);
@@ -29,7 +29,8 @@ static attn_results answer(bag *owner, const attn_engine *engine, const attn_pro
     return r;
 }
 
-/* a and b answer the same question: each lies within its bound, so they differ by at most `times` the bound of p. */
+/* a and b are answers to the same problem: each is within its bound, so they differ by at most `times` the bound of p.
+ */
 static void check_agree(const attn_problem *p, size_t kind, const void *a, const void *b, double times,
                         const char *law) {
     oracle *o = oracle_attention(p, &(attn_results){0});
@@ -188,7 +189,7 @@ static void splits(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_split_keys_merge_by_lse(void) { each(splits); }
 
-/* the past is keys like any others */
+/* past keys are keys like any others */
 static void past_joins(const attn_engine *engine, attn_dtype dtype) {
     bag owner = {0};
     attn_problem p = random_plain(&owner, dtype), other;
@@ -239,12 +240,12 @@ static void lengths_cut(const attn_engine *engine, attn_dtype dtype) {
     cut = p;
     p.kv_lengths = (const int64_t[]){length, length};
     cut.n_new = (size_t)length;
-    check_same(engine, &p, &cut, "padding is no keys");
+    check_same(engine, &p, &cut, "padding is not keys");
     bag_empty(&owner);
 }
 static void test_lengths_cut_the_keys(void) { each(lengths_cut); }
 
-/* query heads that share a key/value head are as heads with copies of it: by strides of 0, nothing is copied */
+/* query heads that share a key/value head are like heads with copies of it; strides of 0 avoid the copies */
 static void grouped(const attn_engine *engine, attn_dtype dtype) {
     bag owner = {0};
     attn_problem p = problem_plain(&owner, dtype, 2, 3, 1, 20, 150, 8, 6), copies = p;
@@ -317,7 +318,7 @@ static void identities(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_identity_projections_are_attention(void) { each(identities); }
 
-/* ---- small problems, which are done in another way: right, and the same bits whatever else is asked for -----------
+/* ---- small problems, which take another path: right, and the same bits whatever else is asked for -----------------
  */
 
 static void small_problem(const attn_engine *engine, attn_dtype dtype) {

@@ -299,7 +299,7 @@ static void projections_cancel(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_projections_that_cancel(void) { each(projections_cancel); }
 
-/* Expects ATTN_OK where stage < 0, else a fault at that stage in row `row`, column 0. */
+/* Expects ATTN_OK if stage < 0, else a fault at that stage in row `row`, column 0. */
 static void expect(const attn_engine *engine, const attn_mha *m, const attn_mha_results *r, int stage, size_t row,
                    const char *what) {
     attn_fault fault = {0};
@@ -311,7 +311,7 @@ static void expect(const attn_engine *engine, const attn_mha *m, const attn_mha_
               "%s: status %d, stage %d row %zu", what, status, fault.stage, fault.query);
 }
 
-/* Row 0 of a projection does not fit. It is a fault only where it is used or asked for. */
+/* Row 0 of a projection does not fit. It is a fault only if it is used or asked for. */
 static void used_or_asked(const attn_engine *engine, attn_dtype dtype) {
     const double big = dtype == ATTN_F64 ? 1e200 : 1e30;
     bag owner = {0};
@@ -324,7 +324,7 @@ static void used_or_asked(const attn_engine *engine, attn_dtype dtype) {
     attn_mha m = base;
     m.w_q = large;
     expect(engine, &m, &r, ATTN_STAGE_Q, 0, "q used");
-    m.attention.mask = (attn_broadcast){(const uint8_t[]){0, 1}, 0, 0, 1, 0}; /* query 0 sees nothing */
+    m.attention.mask = (attn_broadcast){(const uint8_t[]){0, 1}, 0, 0, 1, 0}; /* query 0 has no open key */
     oracle_put(dtype, s.w, 0, 0.1);
     oracle_put(dtype, s.w, 1, 0.2); /* row 1 fits, row 0 as well */
     expect(engine, &m, &r, -1, 0, "all fits");
@@ -379,7 +379,7 @@ static void output_overflows(const attn_engine *engine, attn_dtype dtype) {
 }
 static void test_overflow_after_attention(void) { each(output_overflows); }
 
-/* Random magnitudes: whatever fits must be right, whatever does not must be found. */
+/* Random magnitudes: what fits must be right, what does not must be reported. */
 static void magnitudes(const attn_engine *engine, attn_dtype dtype) {
     const double reach = dtype == ATTN_F64 ? 160 : 20;
     for (size_t i = 0, rounds = check_rounds(40); i < rounds; i++) {

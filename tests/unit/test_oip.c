@@ -1,4 +1,4 @@
-/* The Open Inference Protocol under /v2: what its clients rely on, and what a malformed request is told. */
+/* The Open Inference Protocol under /v2: what its clients rely on, and the errors of malformed requests. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static size_t answers; /* that are kept at the moment */
 typedef struct answer {
     api_request *request;
     const api_response *response;
-    json_t *json;      /* of the JSON part, NULL where it is none */
+    json_t *json;      /* of the JSON part; NULL if it is not JSON */
     const char *bytes; /* what follows it */
     size_t byte_count;
 } answer;
@@ -51,7 +51,11 @@ static const char *header_of(const answer *a, const char *name) {
 
 static answer send_raw(const char *method, const char *path, exchange_headers headers, const void *bytes,
                        size_t length) {
-    const api_head head = {.method = method, .path = path, .header = find, .context = &headers};
+    char bare[200];
+    const char *query = strchr(path, '?');
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(path, "?"), path);
+    const api_head head = {
+        .method = method, .path = bare, .header = find, .context = &headers, .query = query ? query + 1 : NULL};
     answer a = {.request = api_begin(&exchange_service, &head)};
     const size_t chunk = 1 + check_random_below(60);
     a.response = api_refused(a.request);
@@ -106,7 +110,7 @@ static void check_error(const answer *a, int status, const char *code, const cha
           pointer ? pointer : "(none)", SHOWN(*a));
     CHECK(json_is_string(json_object_get(a->json, "error")) && strcmp(text(a, "error"), text(a, "detail")) == 0,
           "%s: no member error with the sentence: %.*s", what, SHOWN(*a));
-    CHECK(strcmp(a->response->content_type, "application/problem+json") == 0, "%s", a->response->content_type);
+    CHECK(strcmp(a->response->content_type, "application/json") == 0, "%s", a->response->content_type);
 }
 
 static void expect(const char *path, const char *json, int status, const char *code, const char *pointer,
@@ -173,6 +177,9 @@ static void test_every_path_answers(void) {
         {"POST", "/v2/health/live", 405},
         {"GET", "/v2/repository/index", 405},
         {"BREW", "/v2", 501},
+        {"QUERY", "/v2/models/attention/infer", 405},
+        {"POST", "/v2/models/mha/ready", 405},
+        {"POST", "/v2/models/attention/versions/1/config", 405},
         {"OPTIONS", "/v2/models/attention/infer", 204},
         {"GET", "/v2/", 404},
         {"GET", "/v2/models", 404},
@@ -190,6 +197,7 @@ static void test_every_path_answers(void) {
         CHECK(a.response->status == rows[i].status, "%s %s: expected %d, got %d", rows[i].method, rows[i].path,
               rows[i].status, a.response->status);
         if (rows[i].status >= 400) check_error(&a, rows[i].status, text(&a, "code"), NULL, rows[i].path);
+        CHECK(rows[i].status < 400 || !strchr(text(&a, "error"), '{'), "%s: %s", rows[i].path, text(&a, "error"));
         if (rows[i].status == 200) CHECK(a.json && a.response->length < 4096, "%s: %.*s", rows[i].path, SHOWN(a));
         done(&a);
     }
@@ -336,6 +344,73 @@ static void test_reserved_parameters(void) {
         expect(INFER, json, 400, "bad_request", rows[i].pointer, NULL);
     }
     expect(INFER, "{" INPUTS ",'parameters':{'timeout':1}}", 504, "compute_timeout", NULL, "timeout");
+}
+
+/* ---- what the clients of KServe and MLServer send --------------------------------------------------------------- */
+
+static void test_model_name(void) {
+    answer a = send_json(INFER, "{'id':'1','model_name':'attention'," INPUTS "}");
+    CHECK(a.response->status == 200 && strcmp(text(&a, "id"), "1") == 0, "%.*s", SHOWN(a));
+    done(&a);
+    a = send_json(INFER, "{'model_name':null," INPUTS "}");
+    CHECK(a.response->status == 200, "%.*s", SHOWN(a));
+    done(&a);
+    expect(INFER, "{'model_name':'mha'," INPUTS "}", 400, "bad_request", "/model_name", "\"attention\"");
+    expect(INFER, "{'model_name':7," INPUTS "}", 400, "bad_request", "/model_name", "\"attention\"");
+    expect(INFER, "{'model_version':'1'," INPUTS "}", 400, "bad_request", "/model_version", NULL);
+}
+
+static void test_null_is_absent(void) {
+    static const char *const bodies[] = {
+        "{'id':null,'parameters':null,'outputs':null," INPUTS "}",
+        "{" INPUTS ",'parameters':{'causal':null,'format':null,'timeout':null,'binary_data_output':null,"
+        "'sequence_id':null,'q':null}}",
+        "{" INPUTS ",'outputs':[{'name':'output','parameters':null}]}",
+        "{" INPUTS ",'outputs':[{'name':'output','parameters':{'binary_data':null}}]}",
+        "{'inputs':[{'name':'q','shape':[2,1],'datatype':'FP32','parameters':null,'data':[0.5,-1]}," K "," V "]}",
+        "{'inputs':[{'name':'q','shape':[2,1],'datatype':'FP32','parameters':{'binary_data_size':null},'data':[0.5,-1]}"
+        "," K "," V "]}",
+    };
+    exchange e = exchange_send("POST", "/attention", (exchange_headers){{NULL}}, PLAIN ",'format':'flat'}");
+    const json_t *wanted = json_object_get(json_object_get(e.json, "output"), "data");
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        answer a = send_json(INFER, bodies[i]);
+        CHECK(a.response->status == 200 && json_equal(json_object_get(output_of(&a, "output"), "data"), wanted) &&
+                  !json_object_get(a.json, "id"),
+              "%s: %.*s", bodies[i], SHOWN(a));
+        done(&a);
+    }
+    exchange_free(&e);
+    expect(INFER, "{'inputs':null}", 400, "bad_request", "/inputs", NULL);
+    expect(INFER, "{" INPUTS ",'parameters':{'windou':null}}", 422, "unknown_field", "/parameters/windou", NULL);
+    expect(INFER, "{'inputs':[{'name':'q','shape':[1],'datatype':'FP32','data':null}," K "," V "]}", 400, "bad_request",
+           "/inputs/0", "neither");
+}
+
+static void test_content_type_and_headers_are_ignored(void) {
+    answer a = send_json(
+        INFER, "{'parameters':{'content_type':'np','headers':{'a':'b'}},'inputs':["
+               "{'name':'q','shape':[2,1],'datatype':'FP32','parameters':{'content_type':'np','headers':null},"
+               "'data':[0.5,-1]}," K "," V "],'outputs':[{'name':'output','parameters':"
+               "{'content_type':'np','headers':{}}}]}");
+    CHECK(a.response->status == 200 && output_of(&a, "output"), "%.*s", SHOWN(a));
+    done(&a);
+    expect(INFER, "{" INPUTS ",'parameters':{'content_typ':'np'}}", 422, "unknown_field", "/parameters/content_typ",
+           NULL);
+    expect(INFER,
+           "{'inputs':[{'name':'q','shape':[2,1],'datatype':'FP32','parameters':{'content':'np'},'data':[1,2]}," K "," V
+           "]}",
+           400, "bad_request", "/inputs/0/parameters/content", NULL);
+    expect(INFER, "{" INPUTS ",'outputs':[{'name':'output','parameters':{'content':'np'}}]}", 400, "bad_request",
+           "/outputs/0/parameters/content", NULL);
+}
+
+static void test_options_in_the_query(void) {
+    expect(INFER "?causal=true", "{" INPUTS "}", 422, "unknown_field", NULL, "parameters");
+    expect(INFER "?x=1&window=1,0", "{" INPUTS "}", 422, "unknown_field", NULL, "window");
+    answer a = send_json(INFER "?x=1&session=7", "{" INPUTS "}");
+    CHECK(a.response->status == 200, "%.*s", SHOWN(a));
+    done(&a);
 }
 
 /* ---- pointers and faults of the JSON ---------------------------------------------------------------------------- */
@@ -568,7 +643,7 @@ static void test_empty_tensors(void) {
     set_json(&b, IN(BINARY("q", "[0,3]", "FP32", "0"), BINARY("k", "[0,3]", "FP32", "0"),
                     BINARY("v", "[0,2]", "FP32", "0")));
     char length[24];
-    snprintf(length, sizeof length, "%zu", b.length); /* all of the body is JSON, and said to be */
+    snprintf(length, sizeof length, "%zu", b.length); /* the whole body is JSON, and the header says so */
     a = send_raw("POST", INFER, (exchange_headers){{"inference-header-content-length", length, NULL}}, b.data,
                  b.length);
     CHECK(a.response->status == 200, "%.*s", SHOWN(a));
@@ -727,7 +802,8 @@ static void test_compression_only_where_a_client_means_it(void) {
     }
 }
 
-/* ---- 16, 17: what is said of the models ------------------------------------------------------------------------- */
+/* ---- 16, 17: the documents about the models -------------------------------------------------------------------------
+ */
 
 static void test_metadata(void) {
     const exchange_headers none = {{NULL}};
@@ -851,6 +927,10 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_reserved_parameters),
         CHECK_TEST(test_pointers_lead_into_the_body),
         CHECK_TEST(test_faults_of_the_protocol),
+        CHECK_TEST(test_model_name),
+        CHECK_TEST(test_null_is_absent),
+        CHECK_TEST(test_content_type_and_headers_are_ignored),
+        CHECK_TEST(test_options_in_the_query),
         CHECK_TEST(test_binary_in_and_out),
         CHECK_TEST(test_outputs_that_are_listed),
         CHECK_TEST(test_json_and_bytes_mixed),

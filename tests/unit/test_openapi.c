@@ -1,5 +1,5 @@
-/* The OpenAPI document says what the code does: its codes, fields, names, paths and methods are those of the tables in
- * api/, and each example that it gives of a request has the reply that it gives beside it. */
+/* The OpenAPI document agrees with the code: codes, fields, names, paths and methods are those of the tables in api/,
+ * and each example request gets the example reply. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ extern const size_t api_openapi_json_length;
 static json_t *document;
 static api_service service;
 
-/* the value at a path of keys that end with NULL; borrowed; NULL where there is none */
+/* the value at a path of keys that end with NULL; borrowed; NULL if there is none */
 static json_t *at(json_t *value, const char *const *keys) {
     for (; value && *keys; keys++) value = json_object_get(value, *keys);
     return value;
@@ -40,7 +40,7 @@ static bool holds_integer(json_t *array, int number) {
     return false;
 }
 
-/* the response of components that shows an error of this code; NULL where none does */
+/* the response in components with an example of this error code; NULL if there is none */
 static json_t *example_of(const char *code) {
     const char *name;
     json_t *response;
@@ -57,9 +57,10 @@ static void test_every_error_is_described(void) {
           json_array_size(AT(properties, "code", "enum")), API_CODE_COUNT - 1);
     for (int i = API_NO_ERROR + 1; i < API_CODE_COUNT; i++) {
         const api_code_info *info = &api_codes[i];
-        CHECK(holds(AT(properties, "code", "enum"), info->code), "%s is no code of Problem", info->code);
-        CHECK(holds(AT(properties, "title", "enum"), info->title), "%s is no title of Problem", info->title);
-        CHECK(holds_integer(AT(properties, "status", "enum"), info->status), "%d is no status", info->status);
+        CHECK(holds(AT(properties, "code", "enum"), info->code), "%s is not a code of Problem", info->code);
+        CHECK(holds(AT(properties, "title", "enum"), info->title), "%s is not a title of Problem", info->title);
+        CHECK(holds_integer(AT(properties, "status", "enum"), info->status), "%d is not a status of Problem",
+              info->status);
         json_t *example = example_of(info->code);
         if (!CHECK(example != NULL, "no example of %s", info->code)) continue;
         const char *title = json_string_value(AT(example, "title")), *code = json_string_value(AT(example, "code"));
@@ -99,12 +100,12 @@ static void test_fields_and_names_are_those_of_the_code(void) {
     names_of(&api_mha.schema, "MhaRequest", "MhaReply");
 }
 
-/* a path of the document with a name for its parameter, in static memory */
+/* a path of the document with its parameter filled in; static memory */
 static const char *filled(const char *path) {
     static char text[128];
-    const char *model = strstr(path, "{model}");
-    if (!model) return path;
-    snprintf(text, sizeof text, "%.*sattention%s", (int)(model - path), path, model + sizeof "{model}" - 1);
+    const char *from = strchr(path, '{'), *to = strchr(path, '}');
+    if (!from || !to) return path;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(from - path), path, from[1] == 'm' ? "attention" : "main.js", to + 1);
     return text;
 }
 
@@ -141,7 +142,7 @@ static void check_method(const char *path, json_t *item, const char *method, con
     api_request *request = ask(method, path, strcmp(method, "POST") == 0 ? "{}" : NULL, &response);
     char status[16];
     snprintf(status, sizeof status, "%d", response->status);
-    CHECK(AT(operation, "responses", status) != NULL, "%s %s: %s is no response of it", method, path, status);
+    CHECK(AT(operation, "responses", status) != NULL, "%s %s: %s is not one of its responses", method, path, status);
     api_request_free(request);
 }
 
@@ -161,6 +162,25 @@ static void test_paths_and_methods_are_those_of_the_code(void) {
             check_method(path, item, "DELETE", "delete", allow);
         }
         api_request_free(request);
+    }
+}
+
+/* The document has a route of the models with {model} or once for each of them. {extension} is what the service does
+ * not support of a protocol. */
+static void test_every_route_is_described(void) {
+    static const char parameter[] = "{model}";
+    const char *route, *operation;
+    bool computes;
+    for (size_t i = 0; (route = api_route_label(i, &computes)); i++) {
+        const char *at_model = strstr(route, parameter);
+        if (strcmp(route, "unmatched") == 0 || strstr(route, "{extension}") || AT(document, "paths", route)) continue;
+        CHECK(at_model != NULL, "%s is not in the document", route);
+        for (size_t j = 0; at_model && (operation = api_operation_label(j)); j++) {
+            char path[128];
+            snprintf(path, sizeof path, "%.*s%s%s", (int)(at_model - route), route, operation,
+                     at_model + sizeof parameter - 1);
+            CHECK(AT(document, "paths", path) != NULL, "%s is not in the document", path);
+        }
     }
 }
 
@@ -262,6 +282,7 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_every_error_is_described),
         CHECK_TEST(test_fields_and_names_are_those_of_the_code),
         CHECK_TEST(test_paths_and_methods_are_those_of_the_code),
+        CHECK_TEST(test_every_route_is_described),
         CHECK_TEST(test_examples_are_true),
         CHECK_TEST(test_references_lead_somewhere),
         CHECK_TEST(test_it_is_served_as_it_stands),

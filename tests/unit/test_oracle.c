@@ -53,7 +53,7 @@ static void test_comparison_reports_the_worst(void) {
     CHECK(oracle_compare(ATTN_F32, &empty, value, &report), "nothing to compare");
 }
 
-/* Each result, moved by twice and by half its bound: the one must be refused, the other accepted. */
+/* Each result, moved by twice and by half its bound: the comparison refuses the first and accepts the second. */
 static void test_every_result_has_a_sharp_bound(void) {
     bag owner = {0};
     attn_problem p = problem_plain(&owner, ATTN_F64, 1, 2, 1, 3, 5, 4, 2);

@@ -8,7 +8,7 @@
 
 #define MOST_SLOTS 16
 
-/* What the body of a loop notes down. */
+/* What the body of a loop records. */
 typedef struct ledger {
     attn_pool *pool;
     size_t slots;
@@ -169,7 +169,7 @@ static void test_tasks_may_loop(void) {
     for (size_t i = 0; i < COUNT; i++) CHECK(tasks[i].right, "the loop of task %zu went wrong", i);
 }
 
-/* A task that submits the next: the pool must not end in between. */
+/* A task that submits the next one: the pool must not end in between. */
 typedef struct chain {
     attn_task task;
     attn_pool *pool;

@@ -47,7 +47,7 @@ static void end(reading *r) {
     api_memory_deinit(&r->memory);
 }
 
-/* Everything that a reading yields as one text. */
+/* Everything that a reading returns, as one text. */
 static char *describe(reading *r, size_t *length) {
     char *text;
     FILE *out = open_memstream(&text, length);
@@ -82,7 +82,7 @@ static char *describe(reading *r, size_t *length) {
 /* ---- what is not JSON -----------------------------------------------------------------------------------------------
  */
 
-/* The byte at fault stands after the mark @; at the end: the body ends too early. */
+/* The invalid byte follows the mark @; a mark at the end: the body ends too early. */
 static const char *const malformed[] = {
     "@",
     " \n @",
@@ -196,7 +196,7 @@ static const char *const malformed[] = {
     "[\f1]",
 };
 
-/* Places in a document around what is put there: values only. */
+/* Documents around a value that is inserted. */
 static const char *const frames[][2] = {
     {"[1, ", ", 2]"}, {"{\"a\":\n {\"b\": ", "}}"}, {"[[true],\"\xc3\xa9\", ", "]"}};
 
@@ -238,7 +238,7 @@ static void test_malformed_bodies(void) {
         const char *mark = strchr(malformed[i], '@');
         if (!mark || !mark[1] || mark == malformed[i] || strchr("0123456789n\"}]", mark[-1]) ||
             malformed[i][0] == ' ' || (malformed[i][0] != '[' && malformed[i][0] != '{'))
-            continue; /* what ends early, or is only wrong as a whole document */
+            continue; /* ends early, or is only invalid as a whole document */
         for (size_t k = 0; k < 3; k++, checked++) check_malformed(frames[k][0], malformed[i], frames[k][1]);
     }
     CHECK(checked >= 200, "only %zu bodies", checked);
@@ -489,7 +489,7 @@ static size_t put_element(char *text, int kind) {
     return (size_t)sprintf(text, "%.*g", (int)check_random_below(22), check_random_normal());
 }
 
-/* Documents of random rows, long enough for the quick way, some of them broken by one byte. */
+/* Documents of random rows, long enough for the fast path, some with one invalid byte. */
 static void test_cuts_of_random_documents(void) {
     for (int round = 0; round < 90; round++) {
         static const char *const heads[] = {"{\"q\":[", "{\"dtype\":\"float32\",\"q\":[",
@@ -570,12 +570,12 @@ static void test_bounds(void) {
     check_bound("{\"a\":1,\"", "abcdefgh", 9000, "\":1", "", API_OUT_OF_RANGE, "");
     check_bound("{\"x\":[\"\",", "[1],", 5000, "[2]]", "", API_WRONG_TYPE, "/x");
     check_bound("{\"x\":{\"base64\":\"", "AAAA", 100000, "\"}", "", API_NO_ERROR, "");
-    /* the grammar is looked at past a bound, and so are duplicates */
+    /* grammar and duplicates are still checked past a bound */
     check_bound("{\"s\":\"", "abcdefgh", 9000, "\",,", "", API_INVALID_JSON, "");
     check_bound("{\"s\":\"", "abcdefgh", 9000, "\",\"s\":1", "", API_INVALID_JSON, "");
 }
 
-/* A single value over a bound leaves the rest of the document to be looked at. */
+/* After a value that exceeds a bound, the rest of the document is still checked. */
 static void test_document_past_a_bound(void) {
     static char text[200000];
     const struct {
@@ -602,7 +602,7 @@ static void test_document_past_a_bound(void) {
     }
 }
 
-/* Decoding holds at most 2.25 times the float32 tensors and 2 MiB; 1.25 times where the compute type is known. */
+/* Decoding holds at most 2.25 times the float32 tensors and 2 MiB; 1.25 times if the compute type is known. */
 static void test_memory_bound(void) {
     for (int known = 0; known < 2; known++) {
         const size_t rows = 2000, columns = 1000;

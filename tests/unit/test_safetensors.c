@@ -121,10 +121,10 @@ static size_t fill(uint8_t *out, const char *dtype, size_t count) {
     return count * size;
 }
 
-enum { N = 70, D = 5 }; /* more numbers than are converted at a time, and no multiple of that */
+enum { N = 70, D = 5 }; /* more numbers than are converted at a time, and not a multiple of that */
 
-/* q, k, v of a dtype, a mask, lengths; in another order among the data than in the header, so that most stand at odd
- * places */
+/* q, k, v of a dtype, a mask, lengths; in another order in the data than in the header, so that most are at odd
+ * addresses */
 static void same_as_json(const char *dtype, const char *compute, const char *reply_dtype) {
     static uint8_t data[3 * N * D * 8 + N * N + 8 + 1];
     char header[1000], *json = malloc(100000);
@@ -288,7 +288,7 @@ static void expect_json(const char *query, bytes body, const char *wanted) {
     free(a.body.data);
 }
 
-/* what programs that write such files add, and empty pairs */
+/* metadata that libraries add, and empty pairs */
 static void test_what_counts_as_nothing(void) {
     bytes body = small_body("'__metadata__':{'format':'pt','causal':'null'},");
     expect_json("", body, "{\"output\":[[1.6604769,2.660477]]}\n");
@@ -296,7 +296,7 @@ static void test_what_counts_as_nothing(void) {
     free(body.data);
 }
 
-/* tensors without axes stand for numbers and booleans */
+/* tensors without axes are numbers and booleans */
 static void test_scalars(void) {
     struct {
         float numbers[10];
@@ -311,7 +311,7 @@ static void test_scalars(void) {
                          &data, 57);
     expect_json(NULL, body, "{\"output\":[[2,3]]}\n");
     body.data[body.length - 1] = 2;
-    expect_fault("a byte that is no boolean", NULL, body, 422, "wrong_type", "/causal");
+    expect_fault("a byte that is not a boolean", NULL, body, 422, "wrong_type", "/causal");
     free(body.data);
 }
 
@@ -541,6 +541,64 @@ static void test_negotiation(void) {
     free(body.data);
 }
 
+/* ---- bodies whose type tells nothing ------------------------------------------------------------------------------
+ */
+
+static answer send_typed(const char *type, const char *accept, bytes body, size_t piece) {
+    const exchange_headers headers = {
+        {accept ? "accept" : "x", accept ? accept : "", type ? "content-type" : NULL, type, NULL}};
+    return send_pieces(headers, "/attention", NULL, body, piece);
+}
+
+static void expect_answer(answer a, int status, const char *content_type, const char *what) {
+    CHECK(a.status == status && strcmp(a.content_type, content_type) == 0, "%s: expected %d in %s, got %d in %s: %s",
+          what, status, content_type, a.status, a.content_type, (char *)a.body.data);
+    free(a.body.data);
+}
+
+static void test_recognized_by_its_first_bytes(void) {
+    static const char *const vague[] = {NULL, "", "application/x-www-form-urlencoded", "application/octet-stream",
+                                        "Application/Octet-Stream; x=y"};
+    bytes body = small_body("");
+    answer named = send_as(NULL, "/attention", NULL, body);
+    for (size_t i = 0; i < sizeof vague / sizeof *vague; i++) {
+        const char *type = vague[i] ? vague[i] : "no type";
+        for (size_t piece = 0; piece < 12; piece++) {
+            answer a = send_typed(vague[i], NULL, body, piece);
+            CHECK(a.status == 200 && strcmp(a.content_type, SAFETENSORS) == 0 && a.body.length == named.body.length &&
+                      memcmp(a.body.data, named.body.data, a.body.length) == 0,
+                  "%s in pieces of %zu: %d %s", type, piece, a.status, a.content_type);
+            free(a.body.data);
+        }
+        expect_answer(send_typed(vague[i], "application/json", body, 3), 200, "application/json", type);
+        expect_answer(send_typed(vague[i], "application/json;q=0, */*", body, 3), 200, SAFETENSORS, type);
+        expect_answer(send_typed(vague[i], "text/html", body, 3), 406, "application/problem+json", type);
+    }
+    expect_answer(send_typed("application/json", NULL, body, 0), 400, "application/problem+json", "named JSON");
+    expect_answer(send_typed("text/plain", NULL, body, 0), 415, "application/problem+json", "another type");
+    free(named.body.data);
+    free(body.data);
+}
+
+static void test_vague_bodies_of_other_formats(void) {
+    static const char octets[] = "application/octet-stream", problem[] = "application/problem+json";
+    /* the ninth byte is a brace, as in safetensors */
+    static const char json[] = "{\"mask\":{\"shape\":[1],\"data\":[1]},\"q\":[[1]],\"k\":[[1]],\"v\":[[2]]}";
+    for (size_t piece = 0; piece < 12; piece++) {
+        const bytes text = {(uint8_t *)(uintptr_t)json, sizeof json - 1}, tiny = {(uint8_t *)(uintptr_t) "{}", 2};
+        expect_answer(send_typed(NULL, NULL, text, piece), 200, "application/json", "JSON");
+        expect_answer(send_typed(octets, NULL, text, piece), 415, problem, "JSON as octets");
+        expect_answer(send_typed(NULL, NULL, tiny, piece), 422, problem, "less than nine bytes");
+        expect_answer(send_typed(octets, NULL, tiny, piece), 415, problem, "less than nine bytes of octets");
+        expect_answer(send_typed(NULL, NULL, (bytes){tiny.data, 0}, piece), 400, problem, "nothing");
+        expect_answer(send_typed(octets, NULL, (bytes){tiny.data, 0}, piece), 415, problem, "no octets");
+    }
+    bytes cut = small_body("");
+    cut.length = 9;
+    expect_answer(send_typed(NULL, NULL, cut, 4), 400, problem, "nine bytes of safetensors");
+    free(cut.data);
+}
+
 static void test_a_reply_byte_for_byte(void) {
     answer a = send_json(SAFETENSORS, "/attention",
                          "{\"q\":[[1,0],[0,0]],\"k\":[[1,0],[0,1]],\"v\":[[1],[3]],\"mask\":[[1,0],[0,0]],"
@@ -615,6 +673,8 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_large_data),
         CHECK_TEST(test_empty_tensors),
         CHECK_TEST(test_negotiation),
+        CHECK_TEST(test_recognized_by_its_first_bytes),
+        CHECK_TEST(test_vague_bodies_of_other_formats),
         CHECK_TEST(test_a_reply_byte_for_byte),
         CHECK_TEST(test_reply_dtype),
     };

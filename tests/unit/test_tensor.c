@@ -8,7 +8,7 @@
 #include "../../api/json/reader.h"
 #include "../support/check.h"
 
-/* One value of a document, read and about to be taken. */
+/* One value of a document, read and not yet taken. */
 typedef struct taking {
     api_memory memory;
     api_reader *reader;
@@ -132,7 +132,7 @@ static void test_reals_that_fail(void) {
     check_reals_fail("[1,3.4e38]", ATTN_F64, API_BF16, API_OUT_OF_RANGE, "/q/1");
     check_reals_fail("[[true,false]]", ATTN_F32, API_DTYPE_NONE, API_WRONG_TYPE, "/q/0/0");
     check_reals_fail("[1,0.5]", ATTN_F32, API_I64, API_WRONG_TYPE, "/q/1");
-    /* of two faults the first */
+    /* the first of two errors */
     check_reals_fail("[[1,2],[1e39,\"a\"]]", ATTN_F32, API_DTYPE_NONE, API_OUT_OF_RANGE, "/q/1/0");
     check_reals_fail("[[1,1e39,\"a\"]]", ATTN_F32, API_DTYPE_NONE, API_OUT_OF_RANGE, "/q/0/1");
     check_reals_fail("[[[1,2],[3,1e39],[4]]]", ATTN_F32, API_DTYPE_NONE, API_OUT_OF_RANGE, "/q/0/1/1");
@@ -340,7 +340,7 @@ static void test_broken_base64(void) {
                     API_WRONG_TYPE, "/q/base64");
         end(&t);
     }
-    taking t; /* whole bytes, but no whole numbers */
+    taking t; /* whole bytes, but not whole numbers */
     start(&t, "{\"q\":{\"base64\":\"AAAAAAA=\"}}");
     check_error(&t, api_take_reals(t.reader, t.value, ATTN_F32, API_F32, "/q/base64", &t.finite, &t.error),
                 API_WRONG_TYPE, "/q/base64");

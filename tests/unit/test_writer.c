@@ -80,7 +80,7 @@ static void test_minus_infinity_is_null(void) {
     expect(ATTN_F64, API_FLAT, (api_shape){1, {2}}, y, "{\"weights\":{\"shape\":[2],\"data\":[-0.0,null]}}");
 }
 
-/* the longest texts there are must stay within the bound, in slices too */
+/* the longest texts must stay within the bound, in slices too */
 static void test_longest_numbers(void) {
     enum { COUNT = 40000 };
     float *x = malloc(COUNT * sizeof *x);
