@@ -22,7 +22,9 @@ static inline size_t attn_sizeof(attn_dtype dtype) { return dtype == ATTN_F64 ? 
 
 /* The calculations that turn scores into an output: a line each, the first the one of a problem that says nothing.
  * KIND(ATTN_NAME, name): core/calculation.h says what a line needs. */
-#define ATTN_KIND_LIST(KIND) KIND(ATTN_SOFTMAX, softmax)
+#define ATTN_KIND_LIST(KIND)    \
+    KIND(ATTN_SOFTMAX, softmax) \
+    KIND(ATTN_LINEAR, linear) KIND(ATTN_LINFORMER, linformer) KIND(ATTN_DIFFERENTIAL, differential)
 
 typedef enum attn_kind {
 #define ATTN_KIND_MEMBER(KIND, name) KIND,
@@ -105,6 +107,68 @@ typedef struct attn_broadcast {
 
 #define ATTN_OPEN_SIDE (-1) /* of a window */
 
+/* Rotary positions (Su et al., arXiv:2104.09864, equations 15 and 34): pair t of a query or key at position p is turned
+ * by the angle p f_t, f_t = theta^(-2t / dim) as the scaling changes it, and multiplied by attention_factor. Applied to
+ * q and new k before the scale; past_k is rotated already. Sources of the scalings: core/positions/frequencies.c. */
+typedef enum attn_rope_scaling {
+    ATTN_ROPE_PLAIN,
+    ATTN_ROPE_LINEAR,
+    ATTN_ROPE_NTK,
+    ATTN_ROPE_DYNAMIC, /* without a past */
+    ATTN_ROPE_YARN,
+    ATTN_ROPE_LLAMA3,
+} attn_rope_scaling;
+
+typedef struct attn_rope {
+    double theta;     /* > 0; not 1 for yarn */
+    size_t dim;       /* even, 2 to d_k: columns from it on are left alone */
+    bool interleaved; /* pairs (2t, 2t + 1), else (t, t + dim / 2) */
+    attn_rope_scaling scaling;
+    double factor;                            /* >= 1, of any scaling */
+    double original_length;                   /* > 0, of dynamic, yarn and llama3 */
+    double beta_fast, beta_slow;              /* of yarn */
+    double low_freq_factor, high_freq_factor; /* of llama3; the second is greater */
+    double attention_factor;                  /* 1, but for yarn */
+    /* Positions within +-2^53, (n_q) and (n_new), a batch's `..._batch` elements after the one before (0: the same).
+     * NULL: i + offset of the query, n_past + j of the key. */
+    const int64_t *positions, *key_positions;
+    size_t positions_batch, key_positions_batch;
+} attn_rope;
+
+/* What ATTN_LINEAR needs besides: output_i = phi(q_i) S / (phi(q_i) z + eps), S = sum phi(k_j) v_j^T and z = sum
+ * phi(k_j) over the keys open to query i (Katharopoulos et al., arXiv:2006.16236, equations 4 to 7 and 18 to 20). A
+ * denominator of 0 gives a row of zeros. Only kv_lengths, causal with query_offset and key_mask close keys; scale
+ * counts as 1. */
+typedef enum attn_feature_map {
+    ATTN_ELU_PLUS_1, /* x + 1 for x > 0, else e^x */
+    ATTN_RELU,
+} attn_feature_map;
+
+typedef struct attn_linear {
+    attn_feature_map feature_map;
+    double eps;
+    const uint8_t *key_mask;     /* (batch, n_new): 0 closes a key; NULL: none does */
+    const void *past_state;      /* (batch, kv_heads, d_k, d_v): S of keys that came before; NULL: zeros */
+    const void *past_normalizer; /* (batch, kv_heads, d_k): z of them; NULL with past_state */
+} attn_linear;
+
+/* What ATTN_LINFORMER needs besides: softmax(scale q (E k)^T) (F v), E and F projecting the keys' axis to `keys` rows
+ * (Wang et al., arXiv:2006.04768, equation 7). Results of the scores' shape have `keys` columns. No past, and nothing
+ * that closes keys. */
+typedef struct attn_linformer {
+    size_t keys;   /* rows of E and F, at least 1 */
+    bool per_head; /* E and F are (heads, keys, n_new), else (keys, n_new) */
+    const void *e, *f;
+} attn_linformer;
+
+/* What ATTN_DIFFERENTIAL needs besides: weights = softmax(scale q k^T) - lambda softmax(scale q_2 k_2^T), each softmax
+ * with every option of the problem; output = weights v (Ye et al., arXiv:2410.05258, equations 1 to 3). Of the results
+ * of the scores' shape there are weights alone, and no lse. */
+typedef struct attn_differential {
+    attn_view q_2, k_2, past_k_2; /* as q, k and past_k */
+    const void *lambda;           /* (heads) */
+} attn_differential;
+
 /* n_k below stands for n_past + n_new. Query head h reads key/value head h / (heads / kv_heads).
  * Preconditions (asserted, the caller checks): kv_heads divides heads, d_k > 0, all products of sizes fit size_t,
  * scale and softcap finite, softcap >= 0, bias holds no NaN and no +infinity, q is finite; k, v, past_k and past_v are
@@ -126,6 +190,12 @@ typedef struct attn_problem {
     int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
     double scale;                      /* multiplies q.k; rounded to the type first */
     double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+    const attn_rope *rope;             /* NULL: none; of ATTN_SOFTMAX and ATTN_DIFFERENTIAL */
+    union {                            /* what the kind needs besides */
+        const attn_linear *linear;
+        const attn_linformer *linformer;
+        const attn_differential *differential;
+    };
 } attn_problem;
 
 /* What is wanted; each NULL member is not. All but output are contiguous in the shape named.
@@ -141,6 +211,10 @@ typedef struct attn_results {
     void *lse;            /* (batch, heads, n_q): log sum exp(masked), natural; -infinity with nothing to attend */
     void *present_k;      /* (batch, kv_heads, n_k, d_k): past and new joined */
     void *present_v;      /* (batch, kv_heads, n_k, d_v) */
+    void *q_rotated;      /* (batch, heads, n_q, d_k): q after rope */
+    void *k_rotated;      /* (batch, kv_heads, n_new, d_k) */
+    void *present_state;  /* ATTN_LINEAR: past_state and past_normalizer of what follows: all open keys, the past too */
+    void *present_normalizer;
 } attn_results;
 
 /* Where the first number that does not fit stands (the least in the order stage, batch, head, query, key). */
@@ -223,5 +297,60 @@ size_t attn_mha_workspace(const attn_engine *engine, const attn_mha *mha, const 
  * with something to attend) or asked for. */
 attn_status attn_mha_run(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results,
                          void *workspace, const atomic_bool *cancel, attn_fault *fault);
+
+/* ---- selective scans: Mamba and Mamba-2 -------------------------------------------------------------------------- */
+
+/* The recurrence of a selective state space, one state of `state` numbers for each number of u:
+ *
+ *     h_t = exp(delta_t a) h_(t-1) + delta_t u_t b_t        y_t = c_t . h_t + d u_t        output = y silu(z)
+ *
+ * (Gu and Dao, arXiv:2312.00752, equation 2, b discretised as delta b as their code does). Mamba has width 1 and `a`
+ * (channels, state); Mamba-2 has heads as channels, `width` numbers in each, and a scalar a per head (Dao and Gu,
+ * arXiv:2405.21060). All is contiguous, row-major and finite. groups divides channels: channel c reads group
+ * c / (channels / groups) of b and c. channels, width, state and groups are at least 1; batch and n may be 0. */
+typedef struct attn_scan {
+    attn_dtype dtype;
+    size_t batch, n, channels, width, state, groups;
+    const void *u;     /* (batch, n, channels, width) */
+    const void *delta; /* (batch, n, channels) */
+    const void *a;     /* (channels, state), or (channels) if scalar_a */
+    bool scalar_a;
+    const void *b, *c;         /* (batch, n, groups, state) */
+    const void *d;             /* (channels), or NULL */
+    const void *z;             /* as u, or NULL: no gate */
+    const void *delta_bias;    /* (channels), added to delta first, or NULL */
+    bool softplus;             /* delta becomes ln(1 + e^delta) */
+    const void *initial_state; /* (batch, channels, width, state), or NULL: zeros */
+} attn_scan;
+
+/* What is wanted; each NULL member is not. */
+typedef struct attn_scan_results {
+    void *output;      /* as u */
+    void *final_state; /* (batch, channels, width, state): the initial state of what follows */
+    void *delta;       /* (batch, n, channels): after bias and softplus */
+    void *matrix;      /* (batch, channels, n, n): M[t, s] = sum over the state of c_t exp(a sum of delta over s+1..t)
+                        * b_s for s <= t, else 0: without d and z, y_t = sum over s of M[t, s] delta_s u_s */
+} attn_scan_results;
+
+double attn_scan_flops(const attn_scan *scan);
+/* Bytes of workspace that attn_scan_run needs: O(channels width state), a chunk of steps at a time, never n * state.
+ * SIZE_MAX if it does not fit size_t. */
+size_t attn_scan_workspace(const attn_engine *engine, const attn_scan *scan);
+/* As attn_run. Bits do not depend on the pool. */
+attn_status attn_scan_run(const attn_engine *engine, const attn_scan *scan, const attn_scan_results *results,
+                          void *workspace, const atomic_bool *cancel, attn_fault *fault);
+
+/* ---- joining attention over shards of keys ----------------------------------------------------------------------- */
+
+/* Each shard holds the output and log-sum-exp of the same queries over some of the keys. The joined answer is
+ *
+ *     lse = ln sum_p exp(lse_p)        output = sum_p exp(lse_p - lse) output_p
+ *
+ * (Liu, Zaharia and Abbeel, arXiv:2310.01889). A shard with lse -infinity adds nothing, whatever its output is; a row
+ * that all shards leave out gets zeros and -infinity. `output` is (shards, rows, d), `lse` (shards, rows),
+ * joined_output (rows, d), joined_lse (rows); either of the joined may be NULL. Outputs of shards that count are
+ * finite, lse is finite or -infinity. Sums are in double, added with their rounding errors. */
+void attn_merge(attn_dtype dtype, size_t shards, size_t rows, size_t d, const void *output, const void *lse,
+                void *joined_output, void *joined_lse);
 
 #endif

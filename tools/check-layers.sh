@@ -8,7 +8,7 @@
 set -eu
 
 # Folders of a room, the lowest level first. "a,b" are on one level; "." is the room itself.
-core_order='engine softmax .'
+core_order='engine positions softmax linear kinds scan .'
 api_order='base numbers tensors json formats fields endpoints http oip,safetensors,info,page .'
 server_order='.'
 # headers that every folder of their room may include: its public one, and what a calculation implements

@@ -31,7 +31,7 @@ typedef struct api_operation {
 } api_operation;
 
 /* Every operation. The routes POST /name and the models of other protocols follow from it. */
-#define API_OPERATION_LIST(ROW) ROW(attention) ROW(mha)
+#define API_OPERATION_LIST(ROW) ROW(attention) ROW(mha) ROW(scan) ROW(merge)
 
 #define ROW(name) extern const api_operation api_##name;
 API_OPERATION_LIST(ROW)

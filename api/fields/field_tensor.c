@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEEPEST = 4 }; /* nested arrays of any tensor of the contract: (batch, heads, n, d) */
+enum { DEEPEST = 4 }; /* nested arrays of a tensor: (batch, heads, n, d); a field may take more */
 
 /* what `data` of a tensor without elements points to */
 static _Alignas(64) double no_elements[8];
@@ -264,8 +264,10 @@ static void read_nested(api_form *form, api_value *value, unsigned kind, api_ten
     t->rank = value->rank;
     t->count = value->count;
     memcpy(t->shape, value->shape, sizeof t->shape);
-    if (t->rank > DEEPEST)
-        api_form_fault(form, t->field, API_TOO_DEEP, "expected at most %d nested arrays, got %zu", DEEPEST, t->rank);
+    const unsigned most = form->slots[t->field].row->max_rank;
+    const size_t deepest = most > DEEPEST ? most : DEEPEST;
+    if (t->rank > deepest)
+        api_form_fault(form, t->field, API_TOO_DEEP, "expected at most %zu nested arrays, got %zu", deepest, t->rank);
     else
         t->ok = true;
 }

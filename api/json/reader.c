@@ -94,7 +94,7 @@ static void at_value(api_reader *reader, const uint8_t *p, const uint8_t *end) {
         if (reader->brackets > 0) api_tensor_begin(reader);
         api_number_start(reader);
     } else if (api_word_start(reader, c)) {
-        if (c == 'n')
+        if (c == 'n' && !api_null_is_number(reader))
             flush_brackets(reader);
         else if (reader->brackets > 0)
             api_tensor_begin(reader);

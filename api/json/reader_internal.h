@@ -136,6 +136,11 @@ static inline void api_reader_new_line(api_reader *reader, const uint8_t *p) {
     reader->continuations = 0;
 }
 
+/* In `lse` a null stands for -infinity, as it does in replies. */
+static inline bool api_null_is_number(const api_reader *reader) {
+    return reader->depth > 1 && reader->has_top_key && strcmp(reader->top_key, "lse") == 0;
+}
+
 /* ---- reader_values.c ---- */
 
 /* A new value, as the next index in the document. NULL: out of memory, noted. */

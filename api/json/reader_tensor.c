@@ -271,7 +271,7 @@ __attribute__((always_inline)) static inline const uint8_t *read_row(api_reader 
         if (*p == ' ') p++;
         if (p < end && *p <= ' ') p = skip_blanks(reader, p, end);
         if (end - p < API_SCAN_ROOM || count == limit) break;
-        const uint8_t *const after = stored == API_BOOL ? read_boolean(p, value, count) : api_scan(p, &number);
+        const uint8_t *const after = stored == API_BOOL ? read_boolean(p, value, count) : api_scan_number(p, &number);
         if (!after || after == p) break;
         p = after;
         reader->next = API_AFTER_VALUE;

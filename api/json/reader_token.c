@@ -367,6 +367,8 @@ static void end_word(api_reader *reader) {
     if (reader->mode == API_TO_TENSOR) {
         if (number)
             api_tensor_special(reader, value);
+        else if (first == 'n' && api_null_is_number(reader))
+            api_tensor_special(reader, -(double)INFINITY);
         else if (first == 'n')
             api_tensor_wrong(reader, "null");
         else

@@ -208,7 +208,8 @@ static inline uint64_t api_add_digits(uint64_t w, uint64_t digits, unsigned stop
     return w * powers[stop / 8] + api_eight_value((digits - 0x3030303030303030) << 8 << (63 - stop));
 }
 
-/* The parts of api_scan for what is less usual: an exponent, of which `p` is the e, and all other forms of numbers. */
+/* The parts of api_scan_number for what is less usual: an exponent, of which `p` is the e, and all other forms of
+ * numbers. */
 const uint8_t *api_scan_exponent(const uint8_t *p, api_short *number);
 const uint8_t *api_scan_any(const uint8_t *text, api_short *number);
 /* By way of a variable of its own, so that the caller's can stay in registers. */
@@ -224,7 +225,7 @@ static inline const uint8_t *api_scan_rest(const uint8_t *(*part)(const uint8_t 
  * NULL where it is malformed, too long, or not a number at all: then the slow way tells which. In line: up to 7 digits
  * before the point, the digits read by eights as if there were no point. */
 #define API_SCAN_ROOM 80
-__attribute__((always_inline)) static inline const uint8_t *api_scan(const uint8_t *text, api_short *number) {
+__attribute__((always_inline)) static inline const uint8_t *api_scan_number(const uint8_t *text, api_short *number) {
     /* the largest w that may be followed by so many digits */
     static const uint64_t most[] = {UINT64_MAX,      999999999999999999, 99999999999999999, 9999999999999999,
                                     999999999999999, 99999999999999,     9999999999999,     999999999999};

@@ -1,6 +1,8 @@
 /* softmax.c: the row of ATTN_SOFTMAX: which path a problem takes, and what it costs. */
 #include "softmax.h"
 #include "../calculation.h"
+#include "../engine/workspace.h"
+#include "../positions/rope.h"
 #include "plan.h"
 
 #include <assert.h>
@@ -66,10 +68,29 @@ attn_status attn_softmax_run(const attn_engine *engine, const attn_problem *prob
     return (wide ? attn_execute_f64 : attn_execute_f32)(&plan, fault);
 }
 
+/* Rotated first: what is left is a problem without rope, whose workspace follows. */
+static size_t workspace_with_rope(const attn_engine *engine, const attn_problem *problem, const attn_results *results) {
+    if (!problem->rope) return workspace(engine, problem, results);
+    attn_problem rotated = *problem;
+    rotated.rope = NULL;
+    size_t total = 0;
+    attn_reserve(&total, attn_rope_workspace(problem), 1);
+    attn_reserve(&total, workspace(engine, &rotated, results), 1);
+    return total;
+}
+
 static attn_status run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
                        void *memory, const atomic_bool *cancel, attn_fault *fault) {
+    attn_problem rotated;
+    if (problem->rope) {
+        size_t used = 0;
+        attn_reserve(&used, attn_rope_workspace(problem), 1);
+        attn_rope_rotate(engine, problem, results, memory, &rotated);
+        problem = &rotated;
+        memory = (char *)memory + used;
+    }
     return attn_softmax_run(engine, problem, attn_features_of(problem), results, memory, cancel, fault);
 }
 
 const attn_calculation attn_calculation_softmax = {
-    .name = "softmax", .workspace = workspace, .run = run, .flops = flops};
+    .name = "softmax", .workspace = workspace_with_rope, .run = run, .flops = flops};

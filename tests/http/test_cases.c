@@ -84,6 +84,8 @@ static const char *callable(const json_t *request, const json_t *expect) {
     if (type && strncasecmp(type, "application/json", 16)) return NULL;
     if (json_object_get(expect, "headers")) return NULL;
     if (!strcmp(path, "/attention")) return "attention";
+    if (!strcmp(path, "/scan")) return "scan";
+    if (!strcmp(path, "/merge")) return "merge";
     return strcmp(path, "/mha") ? NULL : "mha";
 }
 
@@ -156,7 +158,7 @@ static void list_folder(const char *name) {
 
 /* argv[1] may name some of the files. */
 int main(int argc, char **argv) {
-    static const char *const folders[] = {"onnx", "reports", "own"};
+    static const char *const folders[] = {"onnx", "reports", "own", "family"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) list_folder(folders[i]);
     if (path_count) qsort(paths, path_count, sizeof *paths, ascending);
     size_t kept = 0;

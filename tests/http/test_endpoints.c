@@ -9,14 +9,16 @@
 
 #define SMALL "{\"q\":[[0]],\"k\":[[0]],\"v\":[[1]]}"
 #define SMALL_MHA "{\"x\":[[1]],\"w_q\":[[1]],\"w_k\":[[1]],\"w_v\":[[1]],\"num_heads\":1}"
+#define SMALL_SCAN "{\"u\":[[1]],\"delta\":[[1]],\"a\":[[1]],\"b\":[[1]],\"c\":[[1]]}"
+#define SMALL_MERGE "{\"output\":[[[1]]],\"lse\":[[0]]}"
 #define MAX_BODY 65536
 
 static const struct {
     const char *path, *method, *body;
 } endpoints[] = {
-    {"/attention", "POST", SMALL},  {"/mha", "POST", SMALL_MHA}, {"/healthz", "GET", NULL},
-    {"/readyz", "GET", NULL},       {"/version", "GET", NULL},   {"/metrics", "GET", NULL},
-    {"/openapi.json", "GET", NULL},
+    {"/attention", "POST", SMALL},   {"/mha", "POST", SMALL_MHA}, {"/scan", "POST", SMALL_SCAN},
+    {"/merge", "POST", SMALL_MERGE}, {"/healthz", "GET", NULL},   {"/readyz", "GET", NULL},
+    {"/version", "GET", NULL},       {"/metrics", "GET", NULL},   {"/openapi.json", "GET", NULL},
 };
 enum { ENDPOINTS = sizeof endpoints / sizeof *endpoints };
 
@@ -327,8 +329,8 @@ static void test_openapi(void) {
     CHECK(json, "not JSON: %s", error.text);
     CHECK(version && !strncmp(version, "3.1", 3), "openapi %s", version ? version : "none");
     for (size_t i = 0; i < ENDPOINTS; i++)
-        CHECK(json_object_get(json_object_get(paths, endpoints[i].path), i < 2 ? "post" : "get"), "%s is not described",
-              endpoints[i].path);
+        CHECK(json_object_get(json_object_get(paths, endpoints[i].path), endpoints[i].body ? "post" : "get"),
+              "%s is not described", endpoints[i].path);
     size_t own = 0; /* without those of the Open Inference Protocol and of the page */
     const char *path;
     json_t *item;

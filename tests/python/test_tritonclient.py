@@ -117,7 +117,7 @@ class Metadata(Both):
 
     def test_repository_and_what_is_not_there(self):
         def test(_, ask):
-            self.assertEqual([m["name"] for m in ask("get_model_repository_index")], ["attention", "mha"])
+            self.assertEqual([m["name"] for m in ask("get_model_repository_index")], ["attention", "mha", "scan", "merge"])
             self.assertEqual(ask("get_system_shared_memory_status"), [])
             self.assertEqual(ask("get_cuda_shared_memory_status", "r"), [])
             ask("unregister_system_shared_memory")

@@ -159,7 +159,7 @@ static void check_text(const char *text) {
     memcpy(padded, text, length);
     memset(padded + length, ',', API_SCAN_ROOM);
     api_short number;
-    const uint8_t *const end = api_scan(padded, &number);
+    const uint8_t *const end = api_scan_number(padded, &number);
     if (!end) return;
     CHECK(end == padded + length, "%s: the scan stopped after %td", text, end - padded);
     CHECK(bits_of(api_short_to_double(number)) == bits_of(x), "%s scanned", text);
@@ -203,7 +203,7 @@ static void test_scan_takes_what_is_short(void) {
         memset(text, ' ', sizeof text);
         memcpy(text, texts[i], strlen(texts[i]));
         api_short number;
-        CHECK(api_scan((const uint8_t *)text, &number) != NULL, "%s was not scanned", texts[i]);
+        CHECK(api_scan_number((const uint8_t *)text, &number) != NULL, "%s was not scanned", texts[i]);
         check_text(texts[i]);
     }
     static const char *const others[] = {"",
@@ -228,7 +228,7 @@ static void test_scan_takes_what_is_short(void) {
         memset(text, ' ', sizeof text);
         memcpy(text, others[i], strlen(others[i]));
         api_short number;
-        CHECK(api_scan((const uint8_t *)text, &number) == NULL, "%s was scanned", others[i]);
+        CHECK(api_scan_number((const uint8_t *)text, &number) == NULL, "%s was scanned", others[i]);
     }
 }
 

@@ -812,8 +812,9 @@ static void test_metadata(void) {
               json_array_size(json_object_get(a.json, "extensions")) == 4,
           "%.*s", SHOWN(a));
     done(&a);
-    const char *const models[] = {"attention", "mha"};
-    for (size_t m = 0; m < 2; m++) {
+    const char *const models[] = {"attention", "mha", "scan", "merge"};
+    const size_t names[] = {9, 13, 4, 2};
+    for (size_t m = 0; m < 4; m++) {
         char path[64];
         size_t i;
         json_t *tensor, *length;
@@ -830,7 +831,7 @@ static void test_metadata(void) {
             CHECK(json_object_size(tensor) == 3 && json_is_string(json_object_get(tensor, "datatype")), "%.*s",
                   SHOWN(a));
         }
-        CHECK(outputs == (m ? 13 : 9), "%zu outputs", outputs);
+        CHECK(outputs == names[m], "%zu outputs", outputs);
         const json_t *types = json_object_get(json_object_get(a.json, "parameters"), "reply_dtype");
         CHECK(json_is_string(types) && strstr(json_string_value(types), "FP32"), "types of outputs: %.*s", SHOWN(a));
         done(&a);
@@ -851,7 +852,7 @@ static void test_metadata(void) {
         done(&a);
     }
     a = send_raw("POST", "/v2/repository/index", none, "{\"ready\":true}", 14);
-    CHECK(json_array_size(a.json) == 2 &&
+    CHECK(json_array_size(a.json) == 4 &&
               strcmp(json_string_value(json_object_get(json_array_get(a.json, 1), "state")), "READY") == 0,
           "%.*s", SHOWN(a));
     done(&a);

@@ -98,6 +98,8 @@ static void names_of(const api_schema *schema, const char *request, const char *
 static void test_fields_and_names_are_those_of_the_code(void) {
     names_of(&api_attention.schema, "AttentionRequest", "AttentionReply");
     names_of(&api_mha.schema, "MhaRequest", "MhaReply");
+    names_of(&api_scan.schema, "ScanRequest", "ScanReply");
+    names_of(&api_merge.schema, "MergeRequest", "MergeReply");
 }
 
 /* a path of the document with its parameter filled in; static memory */
@@ -234,8 +236,12 @@ static void examples_of(const char *path, size_t least) {
 static void test_examples_are_true(void) {
     examples_of("/attention", 4);
     examples_of("/mha", 1);
+    examples_of("/scan", 1);
+    examples_of("/merge", 1);
     examples_of("/v2/models/attention/infer", 1);
     examples_of("/v2/models/mha/infer", 1);
+    examples_of("/v2/models/scan/infer", 1);
+    examples_of("/v2/models/merge/infer", 1);
 }
 
 static void test_references_lead_somewhere(void) {

@@ -157,7 +157,14 @@ static void test_every_kind_has_a_row(void) {
     bag owner = {0};
     for (size_t kind = 0; kind < count; kind++) {
         attn_problem p = problem_plain(&owner, ATTN_F32, 1, 1, 1, 2, 3, 4, 5);
+        const float ones[3] = {1, 1, 1};
+        const attn_linear linear = {0};
+        const attn_linformer linformer = {.keys = 1, .e = ones, .f = ones};
+        const attn_differential differential = {.q_2 = p.q, .k_2 = p.k, .lambda = ones};
         p.kind = (attn_kind)kind;
+        if (p.kind == ATTN_LINEAR) p.linear = &linear;
+        if (p.kind == ATTN_LINFORMER) p.linformer = &linformer;
+        if (p.kind == ATTN_DIFFERENTIAL) p.differential = &differential;
         const attn_results r = results_room(&owner, &p, WANT_OUTPUT);
         const attn_engine engine = {.kernel = test_kernel(0)};
         CHECK(attn_flops(&p) > 0 && attn_workspace(&engine, &p, &r) < SIZE_MAX, "%s", attn_kind_name(kind));
