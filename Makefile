@@ -122,6 +122,9 @@ test-exhaustive: $(B)/attentiond $(UNIT) $(HTTP)
 #: make test-python        clients and examples in Python, with packages from PyPI
 test-python: $(B)/attentiond
 	@ATTENTIOND=$(abspath $(B))/attentiond sh tests/python/run.sh $(VENV) || [ $$? -eq 77 ]
+#: make test-examples      the programs of examples/ whose language is installed
+test-examples: $(B)/attentiond
+	@ATTENTIOND=$(abspath $(B))/attentiond bash tests/examples/run.sh
 #: make smoke URL=…        checks a running daemon from outside, with curl alone
 smoke:
 	@sh docker/smoke.sh $(URL)
@@ -182,7 +185,7 @@ help:
 clean:
 	rm -rf build
 always:
-.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python smoke run install image \
+.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python test-examples smoke run install image \
   check-layers check-docs format format-check lint lint-cppcheck lint-tidy syntax $(SYNTAX) help clean
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
