@@ -125,6 +125,9 @@ test-python: $(B)/attentiond
 #: make test-browser       the page in chromium
 test-browser: $(B)/attentiond
 	@ATTENTIOND=$(abspath $(B))/attentiond sh tests/browser/run.sh || [ $$? -eq 77 ]
+#: make test-examples      the programs of examples/ whose language is installed
+test-examples: $(B)/attentiond
+	@ATTENTIOND=$(abspath $(B))/attentiond bash tests/examples/run.sh
 #: make smoke URL=…        checks a running daemon from outside, with curl alone
 smoke:
 	@sh docker/smoke.sh $(URL)
@@ -185,7 +188,7 @@ help:
 clean:
 	rm -rf build
 always:
-.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python test-browser smoke run \
+.PHONY: all always unit-programs test-programs test unit http test-exhaustive test-python test-browser test-examples smoke run \
   install image check-layers check-docs format format-check lint lint-cppcheck lint-tidy syntax \
   $(SYNTAX) help clean
 .SECONDARY:

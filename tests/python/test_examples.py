@@ -1,6 +1,7 @@
 """The Python of the documents that needs packages (```py) runs as it is pasted: `print(...)  # TEXT` prints TEXT, and a block
 that begins with "# NAME.py" is a file for the blocks after it."""
 import http.server
+import os
 import pathlib
 import re
 import subprocess
@@ -13,7 +14,8 @@ import unittest
 from daemon import Daemon
 
 ROOT = pathlib.Path(__file__).parents[2]
-LEAST = {"README.md": 2, "docs/api.md": 2, "docs/cookbook.md": 4}
+CLIENT = os.environ | {"PYTHONPATH": str(ROOT / "clients/python/src")}
+LEAST = {"README.md": 3, "docs/api.md": 2, "docs/cookbook.md": 4}
 
 
 def plain(text):
@@ -33,7 +35,7 @@ class Examples(unittest.TestCase):
                         file = re.match(r"# (\w+\.py)\n", block)
                         if file:
                             (pathlib.Path(folder) / file[1]).write_text(code)
-                        ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=folder,
+                        ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=folder, env=CLIENT,
                                              capture_output=True, text=True, timeout=120)
                         self.assertEqual(ran.returncode, 0, ran.stderr)
                         wanted = re.findall(r"^ *print\(.*\)  # (.*)$", block, re.M)
