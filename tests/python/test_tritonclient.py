@@ -144,7 +144,7 @@ class Metadata(Both):
             self.assertEqual(after - before, 3)
             for name in ("success", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"):
                 self.assertEqual(set(tallies[name]), {"count", "ns"})
-            self.assertEqual(len(ask("get_inference_statistics")["model_stats"]), 2)
+            self.assertEqual(len(ask("get_inference_statistics")["model_stats"]), 4)
         self.each(test)
 
 
