@@ -342,7 +342,9 @@ const api_name_table api_attention_names = API_TABLE(names);
 
 void api_attention_shrink(attn_problem *p) {
     if (p->n_q == 0 && (keys_of(p) == 0 || p->kv_heads == 0)) p->batch = 0;
-    if (p->kv_heads == 0) p->heads = p->kv_heads = 1;
+    if (p->kv_heads > 0) return;
+    p->heads = p->kv_heads = 1;
+    p->sinks = NULL; /* there are none of head 0 */
 }
 
 bool api_attention_done(api_job *job, attn_status status, const attn_fault *fault) {

@@ -27,6 +27,7 @@ typedef struct api_attention_state {
 
 /* The options; their state is an api_attention_state. */
 extern const api_field_table api_attention_options;
+extern const api_field_table api_attention_patterns; /* set after the others */
 /* The names but for `output`. */
 extern const api_name_table api_attention_names;
 
