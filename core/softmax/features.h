@@ -35,7 +35,8 @@ enum {
 #undef ATTN_BIT
 };
 
-/* A new member of attn_problem needs a row above, unless it is a size, a tensor that is always there, the scale, is applied before (rope), or belongs to another kind. */
+/* A new member of attn_problem needs a row above, unless it is a size, a tensor that is always there, the scale, is
+ * applied before (rope), or belongs to another kind. */
 _Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 384, "attn_problem has changed: see ATTN_FEATURE_LIST");
 
 static inline attn_features attn_features_of(const attn_problem *problem) {
