@@ -62,7 +62,7 @@ static void test_hints(void) {
         {"/attention", "dropout", "no dropout at inference"},
         {"/attention", "dropout_p", "no dropout at inference"},
         {"/attention", "in_proj_weight", NULL},
-        {"/attention", "rope", NULL},
+        {"/attention", "graph", NULL},
         {"/attention", "foo", NULL},
         {"/attention", "", NULL},
         {"/attention", "model", NULL},
