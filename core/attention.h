@@ -178,18 +178,21 @@ typedef struct attn_problem {
     attn_kind kind;
     size_t batch, heads, kv_heads;
     size_t n_q, n_past, n_new, d_k, d_v;
-    attn_view q;                 /* (batch, heads, n_q, d_k) */
-    attn_view k, v;              /* (batch, kv_heads, n_new, d_k or d_v) */
-    attn_view past_k, past_v;    /* (batch, kv_heads, n_past, d_k or d_v); data NULL if n_past is 0 */
-    attn_broadcast mask;         /* uint8_t: not 0 = may attend, 0 = blocked */
-    attn_broadcast bias;         /* numbers; -infinity blocks */
-    const int64_t *kv_lengths;   /* (batch) keys from this index on are blocked; NULL: none */
+    attn_view q;               /* (batch, heads, n_q, d_k) */
+    attn_view k, v;            /* (batch, kv_heads, n_new, d_k or d_v) */
+    attn_view past_k, past_v;  /* (batch, kv_heads, n_past, d_k or d_v); data NULL if n_past is 0 */
+    attn_broadcast mask;       /* uint8_t: not 0 = may attend, 0 = blocked */
+    attn_broadcast bias;       /* numbers; -infinity blocks */
+    const int64_t *kv_lengths; /* (batch) keys from this index on are blocked; NULL: none */
+    const uint8_t *key_mask;   /* (n_k) of each batch, key_mask_batch apart: 0 blocks the key; NULL: none */
+    size_t key_mask_batch;
     const int64_t *query_offset; /* (batch) position of query 0 among the keys; NULL: n_past. Any int64 within +-2^53 */
     bool causal;                 /* key j is open to query i only if j <= i + offset */
     bool has_window;             /* ... only if i + offset - left <= j <= i + offset + right */
     int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
     double scale;                      /* multiplies q.k; rounded to the type first */
     double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+    const void *sinks;                 /* (heads) finite numbers: exp(sink) joins each row's sum; NULL: none */
     const attn_rope *rope;             /* NULL: none; of ATTN_SOFTMAX and ATTN_DIFFERENTIAL */
     union {                            /* what the kind needs besides */
         const attn_linear *linear;
@@ -208,12 +211,12 @@ typedef struct attn_results {
     void *masked;         /* after bias and blocks; -infinity at blocked cells */
     void *weights;        /* softmax; zeros at blocked cells */
     void *mean_weights;   /* (batch, n_q, n_k): weights averaged over the heads */
-    void *lse;            /* (batch, heads, n_q): log sum exp(masked), natural; -infinity with nothing to attend */
-    void *present_k;      /* (batch, kv_heads, n_k, d_k): past and new joined */
-    void *present_v;      /* (batch, kv_heads, n_k, d_v) */
-    void *q_rotated;      /* (batch, heads, n_q, d_k): q after rope */
-    void *k_rotated;      /* (batch, kv_heads, n_new, d_k) */
-    void *present_state;  /* ATTN_LINEAR: past_state and past_normalizer of what follows: all open keys, the past too */
+    void *lse; /* (batch, heads, n_q): log sum exp(masked), natural, the sink counted; -infinity if that is empty */
+    void *present_k;     /* (batch, kv_heads, n_k, d_k): past and new joined */
+    void *present_v;     /* (batch, kv_heads, n_k, d_v) */
+    void *q_rotated;     /* (batch, heads, n_q, d_k): q after rope */
+    void *k_rotated;     /* (batch, kv_heads, n_new, d_k) */
+    void *present_state; /* ATTN_LINEAR: past_state and past_normalizer of what follows: all open keys, the past too */
     void *present_normalizer;
 } attn_results;
 
@@ -236,7 +239,7 @@ typedef struct attn_fault {
     size_t batch, head, query, key;
 } attn_fault;
 
-/* A key is open to a query only if every one of mask, bias, kv_lengths, causal and window leaves it open.
+/* A key is open to a query only if every one of mask, bias, key_mask, kv_lengths, causal and window leaves it open.
  * Writes open[j] = 1 if key j of (batch, kv_head) is open to at least one query of one head of its group, else 0;
  * open has n_k places. */
 void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open);

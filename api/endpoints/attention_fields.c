@@ -267,6 +267,9 @@ static const api_field_row options[] = {
     {"causal", API_BOOLEAN, 0, 0, API_CLOSES_KEYS, set_causal},
     {"query_offset", API_INTEGER | API_WORD | API_INTEGERS, 1, 1, 0, set_query_offset},
     {"window", API_INTEGERS, 1, 1, API_CLOSES_KEYS, set_window},
+    {"rope", API_OBJECT, 0, 0, 0, api_set_rope},
+    {"positions", API_INTEGERS, 1, 2, 0, api_set_positions}, /* after rope, which they serve */
+    {"key_positions", API_INTEGERS, 1, 2, 0, api_set_key_positions},
     {"scale", API_NUMBER | API_WORD, 0, 0, 0, set_scale},
     {"softcap", API_NUMBER, 0, 0, 0, set_softcap},
     {"trace", API_BOOLEAN, 0, 0, 0, set_trace},
@@ -318,11 +321,23 @@ static api_shape present_v_shape(const void *state) {
     return present_shape(a, a->mha.attention.d_v);
 }
 
+static api_shape q_rotated_shape(const void *state) {
+    const api_attention_state *a = state;
+    const attn_problem *p = &a->mha.attention;
+    return api_shape_of(a->axes, p->batch, p->heads, p->n_q, p->d_k);
+}
+static api_shape k_rotated_shape(const void *state) {
+    const api_attention_state *a = state;
+    const attn_problem *p = &a->mha.attention;
+    return api_shape_of(a->axes, p->batch, p->kv_heads, p->n_new, p->d_k);
+}
+
 bool api_attention_always(const void *state) {
     (void)state;
     return true;
 }
 static bool with_softcap(const void *state) { return ((const api_attention_state *)state)->mha.attention.softcap > 0; }
+static bool with_rope(const void *state) { return ((const api_attention_state *)state)->mha.attention.rope != NULL; }
 static bool with_past(const void *state) { return ((const api_attention_state *)state)->past_k.given; }
 
 #define RESULT(member) offsetof(api_attention_state, results.attention.member)
@@ -335,6 +350,8 @@ static const api_name_row names[] = {
     {"lse", 3, false, lse_shape, RESULT(lse), api_attention_always, API_NO_STAGE, NULL},
     {"present_k", 4, false, present_k_shape, RESULT(present_k), with_past, API_NO_STAGE, NULL},
     {"present_v", 4, false, present_v_shape, RESULT(present_v), with_past, API_NO_STAGE, NULL},
+    {"q_rotated", 4, false, q_rotated_shape, RESULT(q_rotated), with_rope, API_NO_STAGE, NULL},
+    {"k_rotated", 4, false, k_rotated_shape, RESULT(k_rotated), with_rope, API_NO_STAGE, NULL},
 };
 const api_name_table api_attention_names = API_TABLE(names);
 
@@ -342,13 +359,39 @@ const api_name_table api_attention_names = API_TABLE(names);
 
 void api_attention_shrink(attn_problem *p) {
     if (p->n_q == 0 && (keys_of(p) == 0 || p->kv_heads == 0)) p->batch = 0;
-    if (p->kv_heads == 0) p->heads = p->kv_heads = 1;
+    if (p->kv_heads > 0) return;
+    p->heads = p->kv_heads = 1;
+    p->sinks = NULL; /* there are none of head 0 */
+}
+
+static bool all_finite(attn_dtype dtype, const void *data, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (dtype == ATTN_F64 ? !isfinite(((const double *)data)[i]) : !isfinite(((const float *)data)[i]))
+            return false;
+    return true;
+}
+
+/* A rotation may take a number out of the range; what the reply shows of it must be in. */
+static bool rotated_fit(api_job *job) {
+    const api_attention_state *a = job->state;
+    for (size_t i = 0; a->mha.attention.rope && i < job->reply.output_count; i++) {
+        const api_output *o = &job->reply.outputs[i];
+        const void *data = o->data;
+        const attn_results *r = &a->results.attention;
+        if (data != r->q_rotated && data != r->k_rotated && data != r->present_k) continue;
+        if (all_finite(job->form.dtype, data, o->count)) continue;
+        api_error_set(job->form.error, API_OVERFLOW, API_PLACE_LAST, NULL, "a number of %s does not fit %s", o->name,
+                      job->form.dtype == ATTN_F32 ? "float32; try \"dtype\": \"float64\"" : "float64");
+        return false;
+    }
+    return true;
 }
 
 bool api_attention_done(api_job *job, attn_status status, const attn_fault *fault) {
     const char *number = "number of the output";
     const bool f32 = job->form.dtype == ATTN_F32;
-    if (status != ATTN_OVERFLOW) return status == ATTN_OK;
+    if (status == ATTN_OK) return rotated_fit(job);
+    if (status != ATTN_OVERFLOW) return false;
     const api_name_row *row;
     for (size_t i = 0; (row = api_name_at(job->form.schema, i)); i++)
         if (row->stage == (int)fault->stage) number = row->number;

@@ -34,7 +34,8 @@ static void check_open_keys(api_job *job) {
     const attn_problem *p = &a->mha.attention;
     const bool cells =
         api_form_returns(form, "scores") || api_form_returns(form, "scaled") || api_form_returns(form, "capped");
-    const bool k_asked = api_form_returns(form, "present_k") || (cells && p->n_q > 0 && p->heads > 0);
+    const bool k_asked = api_form_returns(form, "present_k") || api_form_returns(form, "k_rotated") ||
+                         (cells && p->n_q > 0 && p->heads > 0);
     const bool v_asked = api_form_returns(form, "present_v");
     keyed all[] = {
         {&a->k, p->k, p->n_past, p->n_new, p->d_k, k_asked, SIZE_MAX},
@@ -79,6 +80,11 @@ void api_attention_check(api_job *job) {
     if (a->past_k.given != a->past_v.given)
         api_form_missing(&job->form, a->past_k.given ? "past_v" : "past_k",
                          a->past_k.given ? "with past_k" : "with past_v");
+    const char *const rotated[] = {"q_rotated", "k_rotated"};
+    for (size_t i = 0; i < 2; i++)
+        if (!a->mha.attention.rope && api_form_returns(&job->form, rotated[i]))
+            api_form_fault(&job->form, (api_field)api_field_find(job->form.schema, "return"), API_OUT_OF_RANGE,
+                           "\"%s\" has a meaning only with rope, which is not there", rotated[i]);
     if (job->form.broken)
         check_unblocked(job);
     else

@@ -1,4 +1,4 @@
-/* blocks.c: kv_lengths, causal and window as spans, mask and bias cell by cell. */
+/* blocks.c: kv_lengths, causal and window as spans, mask, bias and key_mask cell by cell. */
 #include "blocks.h"
 
 #include <math.h>
@@ -62,6 +62,15 @@ static const uint8_t *mask_row(const attn_problem *problem, size_t batch, size_t
     return (const uint8_t *)mask->data + batch * mask->batch + head * mask->head + query * mask->query;
 }
 
+static const uint8_t *key_mask_row(const attn_problem *problem, size_t batch) {
+    return problem->key_mask != NULL ? problem->key_mask + batch * problem->key_mask_batch : NULL;
+}
+
+/* true if all n bytes are 0 */
+static bool all_zero(const uint8_t *bytes, size_t n) {
+    return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0);
+}
+
 static bool bias_blocks(const attn_problem *problem, size_t offset) {
     if (problem->dtype == ATTN_F64) return ((const double *)problem->bias.data)[offset] == -INFINITY;
     return ((const float *)problem->bias.data)[offset] == -INFINITY;
@@ -70,20 +79,21 @@ static bool bias_blocks(const attn_problem *problem, size_t offset) {
 bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key) {
     const uint8_t *mask = mask_row(problem, batch, head, query);
     if (mask != NULL && mask[key * problem->mask.key] == 0) return false;
+    if (problem->key_mask != NULL && key_mask_row(problem, batch)[key] == 0) return false;
     const attn_broadcast *bias = &problem->bias;
     return bias->data == NULL ||
            !bias_blocks(problem, batch * bias->batch + head * bias->head + query * bias->query + key * bias->key);
 }
 
-/* true if one of the keys lo..hi-1 of a row is open under mask and bias */
+/* true if one of the keys lo..hi-1 of a row is open under mask, bias and key_mask */
 static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t lo, size_t hi) {
     if (lo >= hi) return false;
     const uint8_t *mask = mask_row(problem, batch, head, query);
-    if (mask == NULL && problem->bias.data == NULL) return true;
-    if (mask != NULL && problem->mask.key == 1) {
-        const uint8_t *zeros = mask + lo; /* rows of zeros are common: leave them fast */
-        if (*zeros == 0 && memcmp(zeros, zeros + 1, hi - lo - 1) == 0) return false;
-    }
+    const uint8_t *keys = key_mask_row(problem, batch);
+    if (mask == NULL && problem->bias.data == NULL && keys == NULL) return true;
+    /* rows of zeros are common: leave them fast */
+    if (mask != NULL && problem->mask.key == 1 && all_zero(mask + lo, hi - lo)) return false;
+    if (keys != NULL && all_zero(keys + lo, hi - lo)) return false;
     for (size_t j = lo; j < hi; j++) {
         if (attn_cell_is_open(problem, batch, head, query, j)) return true;
     }
@@ -105,7 +115,11 @@ attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *
     size_t end = key + count;
     if (rows->any.lo >= end || rows->any.hi <= key || rows->any.lo >= rows->any.hi) return ATTN_TILE_BLOCKED;
     bool inside = rows->all.lo <= key && end <= rows->all.hi;
-    if (problem->mask.data == NULL && problem->bias.data == NULL) return inside ? ATTN_TILE_OPEN : ATTN_TILE_MIXED;
+    const uint8_t *keys = key_mask_row(problem, rows->batch);
+    if (keys != NULL && all_zero(keys + key, count)) return ATTN_TILE_BLOCKED;
+    const bool every_key = keys == NULL || memchr(keys + key, 0, count) == NULL;
+    if (problem->mask.data == NULL && problem->bias.data == NULL && every_key)
+        return inside ? ATTN_TILE_OPEN : ATTN_TILE_MIXED;
 
     size_t heads = attn_heads_share_rows(problem) ? 1 : rows->heads;
     size_t queries = inside && queries_share_rows(problem) ? 1 : rows->queries;
@@ -129,13 +143,14 @@ attn_span attn_reach(const attn_problem *problem, size_t batch) {
     return union_span(problem, batch, 0, problem->n_q - 1);
 }
 
-/* open[j] |= mask and bias leave cell (query, j) open, lo <= j < hi: in loops that become vectors, since a mask may
- * hold a byte for each cell of a large problem. */
+/* open[j] |= mask, bias and key_mask leave cell (query, j) open, lo <= j < hi: in loops that become vectors, since a
+ * mask may hold a byte for each cell of a large problem. */
 static void open_row(const attn_problem *problem, size_t batch, size_t head, size_t query, attn_span keys,
                      uint8_t *open) {
     enum { CHUNK = 256 };
     const attn_broadcast *bias = &problem->bias;
     const uint8_t *mask = mask_row(problem, batch, head, query);
+    const uint8_t *keep = key_mask_row(problem, batch);
     const size_t at = batch * bias->batch + head * bias->head + query * bias->query;
     for (size_t first = keys.lo, n; first < keys.hi; first += n) {
         uint8_t may[CHUNK];
@@ -151,6 +166,8 @@ static void open_row(const attn_problem *problem, size_t batch, size_t head, siz
         } else if (bias->data != NULL) {
             for (size_t j = 0; j < n; j++) may[j] = bias_blocks(problem, at + (first + j) * bias->key) ? 0 : may[j];
         }
+        if (keep != NULL)
+            for (size_t j = 0; j < n; j++) may[j] = keep[first + j] != 0 ? may[j] : 0;
         for (size_t j = 0; j < n; j++) open[first + j] |= may[j];
     }
 }

@@ -1,7 +1,7 @@
 /* blocks.h: which keys are open to which queries (inside core/ only).
  *
  * kv_lengths, causal and window together leave each query one span of keys, the same for all heads; its ends never
- * decrease from one query to the next. mask and bias block single cells within it.
+ * decrease from one query to the next. mask, bias and key_mask block single cells within it.
  */
 #ifndef ATTN_BLOCKS_H
 #define ATTN_BLOCKS_H
@@ -17,7 +17,7 @@ typedef struct attn_span {
 typedef struct attn_rows {
     size_t batch, kv_head, head, heads, query, queries;
     attn_span any; /* outside of it every key is blocked for every row */
-    attn_span all; /* inside it only mask and bias block */
+    attn_span all; /* inside it only mask, bias and key_mask block */
 } attn_rows;
 
 /* The span that kv_lengths, causal and window leave to a query. */
@@ -42,7 +42,7 @@ attn_span attn_reach(const attn_problem *problem, size_t batch);
 /* true if the heads of a batch have the same cells of mask and bias */
 bool attn_heads_share_rows(const attn_problem *problem);
 
-/* true if mask and bias leave the cell open; its span is not looked at */
+/* true if mask, bias and key_mask leave the cell open; its span is not looked at */
 bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t key);
 
 #endif

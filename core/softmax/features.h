@@ -14,11 +14,13 @@
     FEATURE(PAST, problem->n_past != 0)            \
     FEATURE(MASK, problem->mask.data != NULL)      \
     FEATURE(BIAS, problem->bias.data != NULL)      \
+    FEATURE(KEY_MASK, problem->key_mask != NULL)   \
     FEATURE(LENGTHS, problem->kv_lengths != NULL)  \
     FEATURE(OFFSET, problem->query_offset != NULL) \
     FEATURE(CAUSAL, problem->causal)               \
     FEATURE(WINDOW, problem->has_window)           \
-    FEATURE(SOFTCAP, problem->softcap != 0)
+    FEATURE(SOFTCAP, problem->softcap != 0)        \
+    FEATURE(SINKS, problem->sinks != NULL)
 
 typedef uint32_t attn_features;
 
@@ -37,7 +39,7 @@ enum {
 
 /* A new member of attn_problem needs a row above, unless it is a size, a tensor that is always there, the scale, is
  * applied before (rope), or belongs to another kind. */
-_Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 384, "attn_problem has changed: see ATTN_FEATURE_LIST");
+_Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 408, "attn_problem has changed: see ATTN_FEATURE_LIST");
 
 static inline attn_features attn_features_of(const attn_problem *problem) {
     attn_features features = 0;

@@ -109,12 +109,27 @@ static void attend_tile(attn_plan *plan, const attn_rows *rows, size_t tile, att
     }
 }
 
+/* Lets exp(sink) join the sums of the rows that have an open key: once for each row, at its end. */
+static void join_sinks(const attn_plan *plan, const attn_rows *rows, attn_scratch *scratch) {
+    const real *sinks = plan->problem->sinks;
+    if (sinks == NULL) return;
+    for (size_t r = 0; r < rows->heads * rows->queries; r++) {
+        const real sink = sinks[rows->head + r / rows->queries];
+        if (scratch->max[r] == -(real)INFINITY) continue;
+        if (sink > scratch->max[r] + RESCALE_STEP) shift_row(plan, r, sink, scratch);
+        ATTN_ADD_COMPENSATED(scratch->sum[r], scratch->sum_lost[r], shift_factor(sink, scratch->max[r]));
+    }
+}
+
 /* Writes what the results ask for of each row. */
-static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn_scratch *scratch) {
+static void finish_rows(const attn_plan *plan, const attn_rows *rows, attn_scratch *scratch) {
     const attn_problem *problem = plan->problem;
+    const real *sinks = problem->sinks;
     const attn_out_view *view = &plan->results->output;
+    join_sinks(plan, rows, scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         size_t head = rows->head + r / rows->queries, query = rows->query + r % rows->queries;
+        const real nothing = sinks != NULL ? sinks[head] : -(real)INFINITY;
         bool open = scratch->max[r] != -(real)INFINITY;
         real sum = scratch->sum[r] - scratch->sum_lost[r];
         if (view->data != NULL) {
@@ -127,7 +142,7 @@ static void finish_rows(const attn_plan *plan, const attn_rows *rows, const attn
         }
         if (plan->results->lse != NULL) {
             real *lse = (real *)plan->results->lse + (rows->batch * problem->heads + head) * problem->n_q + query;
-            *lse = open ? (real)((double)scratch->max[r] + log((double)sum)) : -(real)INFINITY;
+            *lse = open ? (real)((double)scratch->max[r] + log((double)sum)) : nothing;
         }
         if (plan->stats) {
             real *stats = ATTN_T(attn_stats_of)(plan, rows, r);

@@ -89,6 +89,10 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
             for (size_t j = 0; j < n; j++) s[j] = m[j * stride] != 0 ? s[j] : blocked;
         }
     }
+    if (problem->key_mask != NULL) {
+        const uint8_t *m = problem->key_mask + rows->batch * problem->key_mask_batch + key;
+        for (size_t j = 0; j < n; j++) s[j] = m[j] != 0 ? s[j] : blocked;
+    }
     attn_span span = attn_query_span(problem, rows->batch, query);
     size_t lo = span.lo > key ? span.lo - key : 0, hi = span.hi > key ? span.hi - key : 0;
     for (size_t j = 0; j < n && j < lo; j++) s[j] = blocked;

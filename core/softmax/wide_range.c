@@ -140,10 +140,12 @@ static double score_cell(const context *run, const wide_row *row, const real *q,
     return (double)masked;
 }
 
-/* row->masked: scores -> weights. Returns their log-sum-exp, -infinity if no key is open. */
-static double softmax_row(size_t n, double *s) {
-    double max = -INFINITY, sum = 0, lost = 0;
+/* row->masked: scores -> weights. Returns the log-sum-exp of them and of the sink, which is -infinity if there is none.
+ */
+static double softmax_row(size_t n, double sink, double *s) {
+    double max = sink, sum = 0, lost = 0;
     for (size_t j = 0; j < n; j++) max = s[j] > max ? s[j] : max;
+    if (sink > -INFINITY) sum = exp(sink - max);
     for (size_t j = 0; j < n; j++) {
         s[j] = max == -INFINITY ? 0 : exp(s[j] - max);
         ATTN_ADD_COMPENSATED(sum, lost, s[j]);
@@ -208,7 +210,8 @@ static void attend_row(const context *run, const wide_row *row) {
     const real *q = query_of(problem, row);
     const attn_span span = attn_query_span(problem, row->batch, row->query);
     for (size_t j = 0; j < run->n_k; j++) row->masked[j] = score_cell(run, row, q, j, is_open(problem, row, span, j));
-    double lse = softmax_row(run->n_k, row->masked);
+    const double sink = problem->sinks != NULL ? (double)((const real *)problem->sinks)[row->head] : -INFINITY;
+    double lse = softmax_row(run->n_k, sink, row->masked);
     size_t index = (row->batch * problem->heads + row->head) * problem->n_q + row->query;
     keep(results->lse, index, (real)lse);
     for (size_t j = 0; j < run->n_k; j++) {

@@ -79,6 +79,7 @@ bool oracle_open(const attn_problem *p, size_t batch, size_t head, size_t query,
         const double bias = number_at(p->dtype, p->bias.data, broadcast_index(&p->bias, batch, head, query, key));
         if (bias < 0 && isinf(bias)) return false;
     }
+    if (p->key_mask && !p->key_mask[batch * p->key_mask_batch + key]) return false;
     if (p->kv_lengths && (int64_t)key >= p->kv_lengths[batch]) return false;
     if (p->causal && ahead > 0) return false;
     if (p->has_window && p->window_right >= 0 && ahead > p->window_right) return false;
@@ -188,8 +189,12 @@ static void row_answer(oracle *o, const attn_problem *p, place at, size_t row, l
     const long double *masked = o->masked.value + row * n_k;
     long double top = -INFINITY, sum = 0, greatest_v = 0;
     for (size_t j = 0; j < n_k; j++) top = fmaxl(top, masked[j]);
+    const bool any = top > -INFINITY;
+    const long double sink = p->sinks ? oracle_at(p->dtype, p->sinks, at.head) : -INFINITY;
+    if (any) top = fmaxl(top, sink);
     for (size_t j = 0; j < n_k; j++)
         if (masked[j] > -INFINITY) sum += expl(masked[j] - top);
+    if (p->sinks && any) sum += expl(sink - top);
     for (size_t j = 0; j < n_k; j++) {
         if (!(masked[j] > -INFINITY)) continue;
         const long double weight = expl(masked[j] - top) / sum;
@@ -203,8 +208,7 @@ static void row_answer(oracle *o, const attn_problem *p, place at, size_t row, l
             greatest_v = fmaxl(greatest_v, fabsl(v));
         }
     }
-    const bool any = top > -INFINITY;
-    const long double n = n_k > 1 ? (long double)n_k : 1, lse = any ? top + logl(sum) : -INFINITY;
+    const long double n = n_k > 1 ? (long double)n_k : 1, lse = any ? top + logl(sum) : sink;
     const long double growth = 1 + (1 + (long double)p->d_k / 16) * greatest + log2l(n);
     for (size_t j = 0; j < n_k; j++)
         o->weights.bound[row * n_k + j] = masked[j] > -INFINITY ? 8 * eps * growth + tiny : 0;

@@ -120,6 +120,26 @@ static void random_bias(bag *owner, attn_problem *p) {
     p->bias.data = bias;
 }
 
+/* Bytes for the keys of each batch, or of one for all: padding at the left, at the right, or anywhere. */
+static void random_key_mask(bag *owner, attn_problem *p) {
+    const size_t n_k = p->n_past + p->n_new, rows = chance(3) ? 1 : p->batch;
+    uint8_t *mask = bag_take(owner, rows * n_k);
+    for (size_t b = 0; b < rows; b++) {
+        const size_t style = check_random_below(3), edge = between(0, n_k);
+        for (size_t j = 0; j < n_k; j++)
+            mask[b * n_k + j] = style == 0 ? j >= edge : style == 1 ? j < edge : (uint8_t)check_random_below(3);
+    }
+    p->key_mask = mask;
+    p->key_mask_batch = rows == 1 ? 0 : n_k;
+}
+
+static void random_sinks(bag *owner, attn_problem *p) {
+    void *sinks = bag_take(owner, p->heads * attn_sizeof(p->dtype));
+    for (size_t h = 0; h < p->heads; h++)
+        oracle_put(p->dtype, sinks, h, chance(6) ? (chance(2) ? 1e30 : -1e30) : check_random_normal() * 5);
+    p->sinks = sinks;
+}
+
 static void random_places(bag *owner, attn_problem *p) {
     const size_t n_k = p->n_past + p->n_new;
     if (chance(4)) {
@@ -151,6 +171,8 @@ void problem_options(bag *owner, attn_problem *p) {
     }
     if (chance(3)) random_mask(owner, p);
     if (chance(3)) random_bias(owner, p);
+    if (chance(4)) random_key_mask(owner, p);
+    if (chance(4)) random_sinks(owner, p);
     random_places(owner, p);
     const double scales[] = {1 / sqrt((double)p->d_k), 1, 1 / (double)p->d_k, 0, -0.7, 30, 1e-9};
     p->scale = chance(2) ? scales[0] : scales[check_random_below(7)];
@@ -204,11 +226,11 @@ attn_problem problem_random(bag *owner, attn_dtype dtype, const problem_limits *
 const char *problem_text(const attn_problem *p) {
     static _Thread_local char text[400];
     snprintf(text, sizeof text,
-             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s scale %g softcap %g",
+             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s scale %g softcap %g",
              p->dtype == ATTN_F64 ? "f64" : "f32", p->batch, p->heads, p->kv_heads, p->n_q, p->n_past, p->n_new, p->d_k,
              p->d_v, p->mask.data ? " mask" : "", p->bias.data ? " bias" : "", p->kv_lengths ? " lengths" : "",
-             p->query_offset ? " offset" : "", p->causal ? " causal" : "", p->has_window ? " window" : "", p->scale,
-             p->softcap);
+             p->query_offset ? " offset" : "", p->causal ? " causal" : "", p->has_window ? " window" : "",
+             p->key_mask ? " key_mask" : "", p->sinks ? " sinks" : "", p->scale, p->softcap);
     return text;
 }
 

@@ -14,6 +14,7 @@ static void test_spans(void) {
         bag owner = {0};
         attn_problem problem = problem_random(&owner, ATTN_F32, &limits);
         problem.mask.data = problem.bias.data = NULL;
+        problem.key_mask = NULL;
         for (size_t b = 0; b < problem.batch && problem.heads > 0; b++) {
             for (size_t i = 0; i < problem.n_q; i++) {
                 attn_span span = attn_query_span(&problem, b, i);
