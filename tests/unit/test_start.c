@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,23 @@ static void test_each_thread_that_cannot_be_created(void) {
     CHECK(failing >= 6 && failing < 32, "%d threads were needed", failing);
 }
 
+/* libmicrohttpd's threads may remove one socket twice while the daemon drains (server/epoll_ctl.c). */
+static void test_removing_a_socket_twice_is_no_error(void) {
+#ifdef __SANITIZE_THREAD__
+    check_skip("the thread sanitizer's build has libc's epoll_ctl");
+#else
+    int ends[2];
+    struct epoll_event event = {.events = EPOLLIN};
+    const int set = epoll_create1(0);
+    CHECK_FATAL(set >= 0 && pipe(ends) == 0, "no set");
+    CHECK(epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event) == 0, "cannot be added");
+    CHECK(epoll_ctl(set, EPOLL_CTL_DEL, ends[0], NULL) == 0, "cannot be removed");
+    CHECK(epoll_ctl(set, EPOLL_CTL_DEL, ends[0], NULL) == 0, "cannot be removed again");
+    CHECK(epoll_ctl(set, EPOLL_CTL_MOD, ends[0], &event) != 0 && errno == ENOENT, "what is not there was changed");
+    close(set), close(ends[0]), close(ends[1]);
+#endif
+}
+
 int main(int argc, char **argv) {
     for (char **at = environ; *at;) { /* the settings of whoever runs the tests */
         char name[64] = "";
@@ -109,6 +127,7 @@ int main(int argc, char **argv) {
         else
             at++;
     }
-    const check_test tests[] = {CHECK_TEST(test_each_thread_that_cannot_be_created)};
+    const check_test tests[] = {CHECK_TEST(test_removing_a_socket_twice_is_no_error),
+                                CHECK_TEST(test_each_thread_that_cannot_be_created)};
     return check_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
