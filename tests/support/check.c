@@ -1,5 +1,6 @@
 #include "check.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +32,11 @@ double check_random_normal(void) {
 size_t check_rounds(size_t usual) {
     const char *quick = getenv("CHECK_QUICK");
     return quick && strcmp(quick, "1") == 0 ? usual / 20 + 1 : usual;
+}
+
+bool check_extended(void) {
+    volatile long double one = 1, least = LDBL_EPSILON, none = -INFINITY;
+    return LDBL_EPSILON < DBL_EPSILON && one + least != one && expl(none) == 0;
 }
 
 bool check_that(bool ok, const char *file, int line, const char *format, ...) {

@@ -34,6 +34,9 @@ double check_random_normal(void);        /* mean 0, deviation 1 */
 /* How often to repeat something drawn at random: `usual`, or a twentieth if CHECK_QUICK=1, which is for
  * emulated machines. */
 size_t check_rounds(size_t usual);
+/* Whether long double is wider than double here, so that it can judge numbers of double to the last bits. Under
+ * valgrind it is not, and expl(-INFINITY) is NaN there. */
+bool check_extended(void);
 
 #define CHECK(condition, ...) check_that((condition), __FILE__, __LINE__, __VA_ARGS__)
 #define CHECK_FATAL(condition, ...)                                            \

