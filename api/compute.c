@@ -1,8 +1,10 @@
 #include "compute.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "formats.h"
 
 /* ---- the head --------------------------------------------------------------------------------------------------- */
@@ -64,11 +66,17 @@ static void check_accept(api_request *request, const char *accept) {
         refuse_accept(request, accept);
 }
 
+static void refuse_length(api_request *request, uint64_t length) {
+    char size[API_SIZE_TEXT], what[API_SIZE_TEXT + 32];
+    snprintf(what, sizeof what, "Content-Length says %s",
+             api_size_text(size, length < SIZE_MAX ? (size_t)length : SIZE_MAX));
+    api_refuse_length(request, what);
+}
+
 static void check_head(api_request *request, const api_head *head, uint64_t length) {
     const api_host *host = &request->service->host;
     if (length > request->service->max_body)
-        api_refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, Content-Length says %llu",
-                   request->service->max_body, (unsigned long long)length);
+        refuse_length(request, length);
     else if (!check_body(request, api_header_of(head, "content-type"), api_header_of(head, "content-encoding")))
         return;
     else if (host->readiness && host->readiness(host->context) == API_STARTING)
@@ -150,10 +158,12 @@ bool api_compute_push(api_request *request, const void *bytes, size_t length) {
 /* Memory that all requests in flight lack now may come free; what is more than all of it never will. */
 static void say_never_fits(api_request *request) {
     if (request->error.code != API_OVERLOADED || !request->memory.never_fits) return;
+    char need[API_SIZE_TEXT], limit[API_SIZE_TEXT];
     request->error = (api_error){0};
     api_error_set(&request->error, API_OUT_OF_RANGE, API_PLACE_LAST, NULL,
-                  "the request needs more memory than the %zu bytes that all requests together may hold",
-                  request->service->budget.limit);
+                  "the request needs at least %s; all requests together may hold %s (--max-memory)",
+                  api_size_text(need, request->memory.never_fits),
+                  api_size_text(limit, request->service->budget.limit));
 }
 
 static void locate(api_request *request) {

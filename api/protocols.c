@@ -36,6 +36,7 @@ static void add_paths(char text[API_ABSENCE_TEXT], const api_service *service, c
     const api_route *route;
     for (size_t i = 0; (route = api_plain.route_at(i)); i++) {
         if (strncmp(route->allow, method, strlen(method)) != 0 || (route->exists && !route->exists(service))) continue;
+        if (strchr(route->path, '{')) continue; /* no path itself */
         if (first) add(text, text[strlen(text) - 1] == ':' ? " " : "; ", method);
         add(text, first ? " " : ", ", route->path);
         first = false;

@@ -119,7 +119,7 @@ bool api_push(api_request *request, const void *bytes, size_t length) {
     request->received += length;
     if (request->refused) return request->error.code != API_BODY_TOO_LARGE;
     if (request->received > request->service->max_body) {
-        api_refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes", request->service->max_body);
+        api_refuse_length(request, "it has more");
         api_drop_body(request);
         return false;
     }

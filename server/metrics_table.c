@@ -20,7 +20,10 @@ static const char *method_value(size_t index) {
     static const char *const methods[] = {"GET", "POST", "HEAD", "OPTIONS", "_OTHER"};
     return AT(methods, index);
 }
-static const char *method_of(const srv_record *record) { return record->method; }
+/* A scanner tries every method on every route: those that a route does not have are one. */
+static const char *method_of(const srv_record *record) {
+    return record->status == 405 || record->status == 501 ? "_OTHER" : record->method;
+}
 static const srv_label method = {"http_request_method", method_value, method_of, "_OTHER"};
 
 static const char *route_value(size_t index) {

@@ -58,7 +58,8 @@ bool api_charge(api_memory *memory, size_t bytes) {
         if (budget->limit && (bytes > budget->limit || before > budget->limit - bytes)) {
             atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
             memory->over_budget = true;
-            memory->never_fits |= memory->held > budget->limit || bytes > budget->limit - memory->held;
+            if (memory->held > budget->limit || bytes > budget->limit - memory->held)
+                memory->never_fits = bytes > SIZE_MAX - memory->held ? SIZE_MAX : memory->held + bytes;
             return false;
         }
     }

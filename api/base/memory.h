@@ -23,7 +23,7 @@ typedef struct api_memory {
     api_cleanup *cleanups;    /* the newest first */
     size_t held;              /* bytes charged */
     bool over_budget;         /* the last NULL below came from the budget, not from malloc */
-    bool never_fits;          /* ... which would not have sufficed for this request alone either */
+    size_t never_fits;        /* bytes that the request needed then, if that is more than the budget's limit; else 0 */
 } api_memory;
 
 void api_memory_init(api_memory *memory, api_budget *budget);

@@ -205,17 +205,6 @@ static bool read_bool(const api_form *form, const json_t *json, bool *result) {
     return tensor || json_is_boolean(json);
 }
 
-bool api_form_same(const api_form *form, const json_t *a, const json_t *b) {
-    const api_value *v = api_form_value(form, a), *w = api_form_value(form, b);
-    bool p, q;
-    double x, y;
-    api_error ignored = {0};
-    if (read_bool(form, a, &p) && read_bool(form, b, &q)) return p == q;
-    if (v && w && v->dtype != w->dtype && api_is_bare_number(v) && api_is_bare_number(w))
-        return api_take_real(v, ATTN_F64, "", &x, &ignored) && api_take_real(w, ATTN_F64, "", &y, &ignored) && x == y;
-    return api_reader_same(form->reader, a, b);
-}
-
 bool api_form_bool(api_form *form, api_field field, bool *result) {
     const json_t *json = form->slots[field].json;
     if (!json) return false;

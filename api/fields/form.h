@@ -82,8 +82,6 @@ bool api_form_strings(api_form *form, api_field field,
 
 /* The value that a node of the document stands for; NULL: none. */
 api_value *api_form_value(const api_form *form, const json_t *json);
-/* Whether two nodes stand for the same value: numbers are compared, not texts. */
-bool api_form_same(const api_form *form, const json_t *a, const json_t *b);
 /* "a number", "an object" ..., what a node was in the document */
 const char *api_form_kind(const api_form *form, const json_t *json);
 

@@ -156,7 +156,7 @@ static void read_option(api_form *form, json_t *root, api_place place, const cha
     json_t *value = read_text(&(reading){form->memory, form->reader, place, &fault}, row, text);
     if (!value) {
         api_error_set(form->error, fault.code, fault.place, NULL, "%s", fault.detail);
-    } else if (json_is_null(value) || (slot->json && api_form_same(form, slot->json, value))) {
+    } else if (json_is_null(value) || (slot->json && api_reader_same(form->reader, slot->json, value))) {
         json_decref(value);
     } else if (slot->json) {
         json_decref(value);

@@ -36,10 +36,7 @@ bool api_coding_push(api_request *request, const void *bytes, size_t length) {
     switch (api_decoder_push(decoder, bytes, length)) {
     case API_DECODED: return true;
     case API_DECODED_CORRUPT: refuse_corrupt(request, decoder->fault, decoder->message); return true;
-    case API_DECODED_TOO_LONG:
-        api_refuse(request, API_BODY_TOO_LARGE, "the body may have at most %zu bytes, its Content-Encoding %s has more",
-                   request->service->max_body, api_coding_names[request->coding]);
-        break;
+    case API_DECODED_TOO_LONG: api_refuse_length(request, "it has more once its Content-Encoding is undone"); break;
     case API_DECODED_NO_MEMORY: api_refuse_for_memory(request); break;
     }
     const bool more = request->error.code != API_BODY_TOO_LARGE;

@@ -20,6 +20,12 @@ void api_refuse_for_memory(api_request *request) {
     request->refused = true;
 }
 
+void api_refuse_length(api_request *request, const char *what) {
+    char limit[API_SIZE_TEXT];
+    api_refuse(request, API_BODY_TOO_LARGE, "the body may have at most %s (--max-body); %s",
+               api_size_text(limit, request->service->max_body), what);
+}
+
 void api_drop_body(api_request *request) {
     request->body.reader = NULL;
     api_decoder_free(request->decoder);

@@ -60,6 +60,9 @@ __attribute__((format(printf, 3, 4))) void api_refuse(api_request *request, api_
 /* The same after an allocation in request->memory that failed. */
 void api_refuse_for_memory(api_request *request);
 
+/* The same for a body over the limit; `what` says which length is meant ("Content-Length", ...). */
+void api_refuse_length(api_request *request, const char *what);
+
 /* Frees the body's bytes and all that was made of them. */
 void api_drop_body(api_request *request);
 

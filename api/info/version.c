@@ -1,6 +1,8 @@
 /* GET /version: what runs here. */
 #include <jansson.h>
 #include <string.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "../base/text.h"
 #include "info.h"
@@ -25,6 +27,8 @@ void api_answer_version(api_request *request) {
     api_text_add(&text, ",\"libraries\":{");
     add_library(&text, "jansson", jansson_version_str(), true);
     add_library(&text, "openblas", blas, false);
+    add_library(&text, "zlib", zlibVersion(), false);
+    add_library(&text, "zstd", ZSTD_versionString(), false);
     const api_library *library = request->service->host.libraries;
     for (; library && library->name; library++) add_library(&text, library->name, library->version, false);
     api_text_add(&text, "}}\n");

@@ -98,8 +98,11 @@ static void at_value(api_reader *reader, const uint8_t *p, const uint8_t *end) {
             flush_brackets(reader);
         else if (reader->brackets > 0)
             api_tensor_begin(reader);
-    } else if (api_reader_byte(reader, p) == 0 && (c == 0xEF || c == 0xFE || c == 0xFF)) {
-        api_reader_fail(reader, 0, 1, "expected a value, found the byte 0x%02X: remove the byte order mark", c);
+    } else if (api_reader_byte(reader, p) == 0 && c >= 0xEF) {
+        api_reader_fail(reader, 0, 1,
+                        c == 0xEF ? "expected a value, found the byte 0x%02X: remove the byte order mark"
+                                  : "expected a value, found the byte 0x%02X: JSON is UTF-8, without a byte order mark",
+                        c);
     } else {
         api_reader_expected(reader, p, end, reader->next == API_AT_VALUE_OR_END ? "a value or ']'" : "a value");
     }

@@ -53,7 +53,8 @@ json_t *api_reader_add_tensor(api_reader *reader, api_place place, api_dtype dty
  * `place` becomes the place of the values. Returns the tree; NULL: no memory, error is set, and the tree is freed. */
 json_t *api_reader_adopt(api_reader *reader, api_place place, api_reader *other, json_t *tree, api_error *error);
 
-/* Whether two nodes of documents of this reader stand for the same JSON value: numbers as written, not rounded */
+/* Whether two nodes of documents of this reader stand for the same value: numbers as written, not rounded,
+ * in any spelling of a tensor; true and false are 1 and 0, a string that is a number is that number. */
 bool api_reader_same(const api_reader *reader, const json_t *a, const json_t *b);
 
 /* ---- values by their former names: those of tensors.h are the same without the reader --------------------------- */

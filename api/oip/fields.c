@@ -102,9 +102,12 @@ static void read_id(api_body *body, const json_t *json) {
 /* KServe's client names the model in the body too. */
 static void check_model(api_body *body, const json_t *json) {
     const char *name = body->schema->name, *given = api_oip_text(json);
-    if (!json_is_null(json) && (!given || strcmp(given, name) != 0))
+    if (json_is_null(json) || (given && strcmp(given, name) == 0)) return;
+    if (given)
         api_oip_fault(body->state, "/model_name", "model_name: expected \"%s\" as in the path, got \"%.100s\"", name,
-                      given ? given : "");
+                      given);
+    else
+        api_oip_fault(body->state, "/model_name", "model_name: expected \"%s\" as in the path, got no string", name);
 }
 
 static void read_member(api_body *body, const char *key, json_t *json) {

@@ -268,10 +268,12 @@ static json_t *make_document(api_body *body, const json_t *header, api_error *er
 static json_t *read_header(api_body *body, api_error *error) {
     const safetensors *s = body->state;
     const api_place place = {0};
+    const uint64_t at = s->received; /* the byte that is not there */
     if (s->received < PREFIX) {
         api_error_set(error, API_INVALID_JSON, place, NULL,
-                      "expected 8 bytes with the length of the safetensors header, but the body ends after %" PRIu64,
-                      s->received);
+                      "line 1, column %" PRIu64 " (byte %" PRIu64
+                      "): expected 8 bytes with the length of the safetensors header, but the body ends after %" PRIu64,
+                      at + 1, at, at);
         return NULL;
     }
     if (s->header_length > API_MAX_HEADER) {
@@ -282,8 +284,9 @@ static json_t *read_header(api_body *body, api_error *error) {
     }
     if (s->received < PREFIX + s->header_length) {
         api_error_set(error, API_INVALID_JSON, place, NULL,
-                      "expected a header of %" PRIu64 " bytes, but the body ends after %" PRIu64 " of them",
-                      s->header_length, s->received - PREFIX);
+                      "line 1, column %" PRIu64 " (byte %" PRIu64 "): expected a header of %" PRIu64
+                      " bytes, but the body ends after %" PRIu64 " of them",
+                      at + 1, at, s->header_length, at - PREFIX);
         return NULL;
     }
     json_t *header = api_reader_finish(body->reader, error);

@@ -32,6 +32,14 @@ static api_decimal element(walk *w, size_t i) {
     return read_at(w, i, (const char *)w->value->data + i * w->stored->size);
 }
 
+api_decimal api_value_number(const api_value *value, api_dtype declared, size_t index) {
+    if (!value->data) return value->bare;
+    walk w = walk_of(value, declared);
+    if (value->type == API_ELEMENT_BYTES) w.stored = &api_dtypes[declared];
+    while (w.residual < value->residual_count && value->residuals[w.residual] / 2 < index) w.residual++;
+    return element(&w, index);
+}
+
 /* A bare number becomes a tensor of one element, an empty tensor gets memory. false: error is set. */
 static bool have_data(api_value *value, const char *prefix, api_error *error) {
     if (value->data) return true;

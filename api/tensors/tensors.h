@@ -51,8 +51,9 @@ api_value *api_value_new(api_memory *memory, api_element_type type, size_t rank,
 void *api_value_reserve(api_value *value, size_t bytes);
 /* Gives back what is more than `bytes`. */
 void api_value_shrink(api_value *value, size_t bytes);
-/* Whether both are the same JSON value: numbers as written, not rounded */
-bool api_value_same(const api_value *a, const api_value *b);
+/* Element `index` of a value without faults as a number, true being 1; declared: dtype of bytes, or that digits are
+ * rounded to. */
+api_decimal api_value_number(const api_value *value, api_dtype declared, size_t index);
 /* JSON pointer of element `index`, appended to prefix: nested values by their shape ("/q/0/3"). */
 void api_value_pointer(const api_value *value, const char *prefix, size_t index, char pointer[256]);
 /* Sets an error at element `index` of a value. */

@@ -36,19 +36,6 @@ void api_value_shrink(api_value *value, size_t bytes) {
     value->capacity = bytes;
 }
 
-bool api_value_same(const api_value *a, const api_value *b) {
-    if (a->type != b->type || a->dtype != b->dtype || a->rank != b->rank || a->count != b->count) return false;
-    if (a->fault.code || b->fault.code || a->stored != b->stored) return false;
-    if (a->rank > 0 && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) != 0) return false;
-    if (a->rank == 0 && a->type == API_ELEMENT_NUMBER)
-        return a->bare.value == b->bare.value && a->bare.residual == b->bare.residual;
-    if (a->residual_count != b->residual_count) return false;
-    if (a->residual_count && memcmp(a->residuals, b->residuals, a->residual_count * sizeof *a->residuals) != 0)
-        return false;
-    const size_t size = a->type == API_ELEMENT_BYTES ? 1 : api_dtype_size(a->stored);
-    return a->count == 0 || memcmp(a->data, b->data, a->count * size) == 0;
-}
-
 void api_value_pointer(const api_value *value, const char *prefix, size_t index, char pointer[256]) {
     snprintf(pointer, 256, "%s", prefix);
     if (value->type == API_ELEMENT_BYTES) return;

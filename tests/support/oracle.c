@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
+
 static double number_at(attn_dtype dtype, const void *data, size_t index) {
     return dtype == ATTN_F64 ? ((const double *)data)[index] : (double)((const float *)data)[index];
 }
@@ -242,7 +244,7 @@ static void average(oracle *o, const attn_problem *p) {
 oracle *oracle_attention(const attn_problem *p, const attn_results *results) {
     const size_t n_k = p->n_past + p->n_new, rows = p->batch * p->heads * p->n_q, keys = p->batch * p->kv_heads * n_k;
     oracle *o = room(1, sizeof *o);
-    o->doubtful = !oracle_is_precise();
+    o->doubtful = !check_extended();
     o->scores = tensor(rows * n_k);
     o->scaled = tensor(rows * n_k);
     o->capped = tensor(rows * n_k);
@@ -414,7 +416,7 @@ bool oracle_compare(attn_dtype dtype, const oracle_tensor *expected, const void 
     for (size_t i = 0; i < expected->count; i++) {
         const long double want = expected->value[i], have = oracle_at(dtype, got, i);
         long double ratio = INFINITY;
-        if (!oracle_is_precise())
+        if (!check_extended())
             ratio = isnan(number_at(dtype, got, i)) ? INFINITY : 0;
         else if (want == have)
             ratio = 0;
@@ -430,9 +432,4 @@ bool oracle_compare(attn_dtype dtype, const oracle_tensor *expected, const void 
     snprintf(report->text, sizeof report->text, "element %zu of %zu: expected %.17Lg, got %.17Lg, error/bound %.3Lg",
              report->worst, expected->count, report->expected, report->got, report->ratio);
     return report->ratio <= 1;
-}
-
-bool oracle_is_precise(void) {
-    volatile long double one = 1, little = 0x1p-60L;
-    return one + little != one;
 }

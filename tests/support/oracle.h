@@ -59,8 +59,7 @@ bool oracle_compare(attn_dtype dtype, const oracle_tensor *expected, const void 
 long double oracle_at(attn_dtype dtype, const void *data, size_t index);
 void oracle_put(attn_dtype dtype, void *data, size_t index, long double value);
 
-/* false if long double is no wider than double, as under valgrind. The oracle is then no more exact than the code under
- * test: it calls everything doubtful, and oracle_compare only fails for NaN. */
-bool oracle_is_precise(void);
+/* Where check_extended() is false the oracle is no more exact than the code under test: it calls everything doubtful,
+ * and oracle_compare only fails for NaN. */
 
 #endif

@@ -170,7 +170,7 @@ static void test_what_can_never_fit(void) {
     expect_error("/attention", body, 422, "out_of_range", "/return", "bytes");
     exchange_service.budget.limit = 60000; /* the tensors alone are more */
     memcpy(body, "{'return':['lse'    ]", 21);
-    expect_error("/attention", body, 422, "out_of_range", NULL, "60000 bytes");
+    expect_error("/attention", body, 422, "out_of_range", NULL, "58.6 KiB (60,000 bytes) (--max-memory)");
     exchange_service.budget.limit = limit;
 }
 

@@ -98,7 +98,7 @@ static void random_options(const attn_engine *engine, attn_dtype dtype) {
 static void test_random_options(void) {
     worst = 0;
     each(random_options);
-    CHECK(worst > 0.001 || !oracle_is_precise(), "errors of at most %g of the bound: the bound says nothing", worst);
+    CHECK(worst > 0.001 || !check_extended(), "errors of at most %g of the bound: the bound says nothing", worst);
 }
 
 /* Which keys and queries the blocks leave open, by the two public questions about it. */

@@ -529,7 +529,8 @@ static void test_bad_requests(void) {
         expect_refusal(post_coded(codings[c], "gzip", text), 400, "bad_request", "is corrupt: ");
         free(coded.bytes);
         coded = coded_by_library(codings[c], zeros, 8 << 20);
-        expect_refusal(post_coded(codings[c], "gzip", coded), 413, "body_too_large", "at most 1048576 bytes");
+        expect_refusal(post_coded(codings[c], "gzip", coded), 413, "body_too_large",
+                       "at most 1.0 MiB (1,048,576 bytes) (--max-body)");
         free(coded.bytes);
         coded = coded_by_library(codings[c], "{\"q\":[[1,", 9);
         expect_refusal(post_coded(codings[c], "gzip", coded), 400, "invalid_json", "line 1");

@@ -188,6 +188,6 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_1000_1001_1002), CHECK_TEST(test_524288_and_8_less), CHECK_TEST(test_exact_scores_of_all_sizes),
         CHECK_TEST(test_near_ties),      CHECK_TEST(test_every_row_ran),
     };
-    if (!oracle_is_precise()) return check_skip_all(argv, COUNT(tests), "long double is no wider than double here");
+    if (!check_extended()) return check_skip_all(argv, COUNT(tests), "long double is no wider than double here");
     return check_main(argc, argv, tests, COUNT(tests));
 }

@@ -171,6 +171,9 @@ static void test_query_options(void) {
         {"return=scaled&scale=1", "{'q':[[2,2]],'k':[[1,1]],'v':[[1]]}", "{'scaled':[[4]]}"},
         {"tokens=a,true&key_tokens=1,2", PLAIN, "{'output':[[2],[2]]}"},
         {"dtype=float64&format=flat", PLAIN, "{'output':{'shape':[2,1],'data':[2,2]}}"},
+        {"kv_lengths=1", ZEROS("'kv_lengths':{'shape':[1],'data':[1.0]}"), "{'output':[[1],[1]]}"},
+        {"kv_lengths=1", ZEROS("'kv_lengths':{'shape':[1],'dtype':'I32','base64':'AQAAAA=='}"), "{'output':[[1],[1]]}"},
+        {"scale=1.0", ZEROS("'scale':'1'"), "{'output':[[2],[2]]}"},
         {"num_heads=2", "{'q':[[0,0]],'k':[[0,0]],'v':[[5,7]]}", "{'output':[[5,7]]}"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -204,6 +207,10 @@ static void test_query_errors(void) {
         {"window=1", PLAIN, "shape_mismatch", "query string: window"},
         {"window=1,-2", PLAIN, "out_of_range", "-2"},
         {"window=1,x", PLAIN, "wrong_type", "window"},
+        {"kv_lengths=1", ZEROS("'kv_lengths':{'shape':[1],'data':[2]}"), "out_of_range", "two that differ"},
+        {"kv_lengths=1", ZEROS("'kv_lengths':{'shape':[1],'dtype':'I32','base64':'AgAAAA=='}"), "out_of_range",
+         "two that differ"},
+        {"scale=2", ZEROS("'scale':'1'"), "out_of_range", "two that differ"},
         {"kv_lengths=9", PLAIN, "out_of_range", "kv_lengths"},
         {"softcap=-1", PLAIN, "out_of_range", "softcap"},
         {"softcap=1e-60", PLAIN, "out_of_range", "float64"},

@@ -299,6 +299,6 @@ int main(int argc, char **argv) {
         CHECK_TEST(test_faults_by_hand),
         CHECK_TEST(test_mha_by_hand),
     };
-    if (!oracle_is_precise()) return check_skip_all(argv, COUNT(tests), "long double is no wider than double here");
+    if (!check_extended()) return check_skip_all(argv, COUNT(tests), "long double is no wider than double here");
     return check_main(argc, argv, tests, COUNT(tests));
 }
