@@ -129,11 +129,28 @@ typedef struct attn_rope {
     double beta_fast, beta_slow;              /* of yarn */
     double low_freq_factor, high_freq_factor; /* of llama3; the second is greater */
     double attention_factor;                  /* 1, but for yarn */
-    /* Positions within +-2^53, (n_q) and (n_new), a batch's `..._batch` elements after the one before (0: the same).
-     * NULL: i + offset of the query, n_past + j of the key. */
-    const int64_t *positions, *key_positions;
-    size_t positions_batch, key_positions_batch;
 } attn_rope;
+
+/* T5's biases of distance (Raffel et al., arXiv:1910.10683, section 2.1): a key r positions after its query gets
+ * table[bucket of r, head]. The buckets of one side are as in core/positions/distance.c; bidirectional: the second half
+ * of the buckets is for keys after the query, whose number is then even; else those count as distance 0. */
+typedef struct attn_relative_bias {
+    const void *table;    /* (buckets, heads), finite */
+    const int64_t *edges; /* of attn_relative_edges */
+    size_t buckets;
+    bool bidirectional;
+} attn_relative_bias;
+
+/* Buckets of one side */
+static inline size_t attn_relative_side(size_t buckets, bool bidirectional) {
+    return bidirectional ? buckets / 2 : buckets;
+}
+/* Writes for each bucket of a side, all `buckets` of them, the least distance that it holds: half of them, rounded
+ * down, hold one distance each, the others grow as powers up to max_distance, and the last has no end. max_distance,
+ * from 1 to 2^53, is greater than the number of those that hold one. Exact, whatever the logarithms round to. */
+void attn_relative_edges(size_t buckets, int64_t max_distance, int64_t *edges);
+/* Press et al.'s slopes (arXiv:2108.12409, section 3) for any number of heads, as their code has it. */
+void attn_alibi_slopes(size_t heads, double *slopes);
 
 /* What ATTN_LINEAR needs besides: output_i = phi(q_i) S / (phi(q_i) z + eps), S = sum phi(k_j) v_j^T and z = sum
  * phi(k_j) over the keys open to query i (Katharopoulos et al., arXiv:2006.16236, equations 4 to 7 and 18 to 20). A
@@ -189,12 +206,20 @@ typedef struct attn_problem {
     const int64_t *query_offset; /* (batch) position of query 0 among the keys; NULL: n_past. Any int64 within +-2^53 */
     bool causal;                 /* key j is open to query i only if j <= i + offset */
     bool has_window;             /* ... only if i + offset - left <= j <= i + offset + right */
-    int64_t window_left, window_right; /* >= 0, or ATTN_OPEN_SIDE */
-    double scale;                      /* multiplies q.k; rounded to the type first */
-    double softcap;                    /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
-    const void *sinks;                 /* (heads) finite numbers: exp(sink) joins each row's sum; NULL: none */
-    const attn_rope *rope;             /* NULL: none; of ATTN_SOFTMAX and ATTN_DIFFERENTIAL */
-    union {                            /* what the kind needs besides */
+    int64_t window_left, window_right;       /* >= 0, or ATTN_OPEN_SIDE */
+    double scale;                            /* multiplies q.k; rounded to the type first */
+    const void *head_scales;                 /* (heads) finite numbers instead of it; NULL: none */
+    double softcap;                          /* c > 0: s -> c tanh(s / c), before bias and blocks; 0: off */
+    const void *sinks;                       /* (heads) finite numbers: exp(sink) joins each row's sum; NULL: none */
+    const attn_rope *rope;                   /* NULL: none; of ATTN_SOFTMAX and ATTN_DIFFERENTIAL */
+    const void *alibi;                       /* (heads) finite slopes: -slope * |distance| joins the bias; NULL: none */
+    const attn_relative_bias *relative_bias; /* NULL: none */
+    /* Positions within +-2^53 that rope, alibi and relative_bias go by, (n_q) and (n_new), a batch's `..._batch`
+     * elements after the one before (0: the same). NULL: i + offset of the query, n_past + j of the key. A key of the
+     * past stands at its index. */
+    const int64_t *positions, *key_positions;
+    size_t positions_batch, key_positions_batch;
+    union { /* what the kind needs besides */
         const attn_linear *linear;
         const attn_linformer *linformer;
         const attn_differential *differential;

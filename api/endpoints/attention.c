@@ -232,7 +232,8 @@ static const api_name_table output_name = API_TABLE(output);
 
 const api_operation api_attention = {
     .schema = {"attention",
-               {&own_fields, &api_attention_options, &api_attention_patterns, &api_common_fields},
+               {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_positions,
+                &api_common_fields},
                {&output_name, &api_attention_names}},
     .state_size = sizeof(api_attention_state),
     .build = build,

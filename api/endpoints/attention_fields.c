@@ -212,11 +212,19 @@ static void set_scale(api_form *form, api_field field, void *state) {
     static const char *const forms[] = {"1/sqrt(d_k)", "1/d_k", "1"};
     attn_problem *p = &((api_attention_state *)state)->mha.attention;
     const double values[] = {1 / sqrt((double)p->d_k), 1 / (double)p->d_k, 1};
+    const json_t *json = form->slots[field].json;
+    const api_value *value = api_form_value(form, json);
     size_t choice;
-    if (!json_is_string(form->slots[field].json))
+    if (json_is_string(json)) {
+        if (api_form_choice(form, field, forms, 3, &choice)) p->scale = values[choice];
+    } else if (json_is_object(json) || (value && value->rank > 0)) {
+        api_tensor scales;
+        api_form_tensor(form, field, &scales);
+        api_tensor_require_finite(form, &scales);
+        if (api_one_per_head(form, state, &scales) && scales.finite) p->head_scales = scales.data;
+    } else {
         api_form_real(form, field, &p->scale);
-    else if (api_form_choice(form, field, forms, 3, &choice))
-        p->scale = values[choice];
+    }
 }
 
 static void set_softcap(api_form *form, api_field field, void *state) {
@@ -267,10 +275,7 @@ static const api_field_row options[] = {
     {"causal", API_BOOLEAN, 0, 0, API_CLOSES_KEYS, set_causal},
     {"query_offset", API_INTEGER | API_WORD | API_INTEGERS, 1, 1, 0, set_query_offset},
     {"window", API_INTEGERS, 1, 1, API_CLOSES_KEYS, set_window},
-    {"rope", API_OBJECT, 0, 0, 0, api_set_rope},
-    {"positions", API_INTEGERS, 1, 2, 0, api_set_positions}, /* after rope, which they serve */
-    {"key_positions", API_INTEGERS, 1, 2, 0, api_set_key_positions},
-    {"scale", API_NUMBER | API_WORD, 0, 0, 0, set_scale},
+    {"scale", API_NUMBER | API_WORD | API_REALS, 1, 1, 0, set_scale},
     {"softcap", API_NUMBER, 0, 0, 0, set_softcap},
     {"trace", API_BOOLEAN, 0, 0, 0, set_trace},
     {"tokens", API_WORDS, 0, 0, 0, set_tokens},
@@ -361,7 +366,8 @@ void api_attention_shrink(attn_problem *p) {
     if (p->n_q == 0 && (keys_of(p) == 0 || p->kv_heads == 0)) p->batch = 0;
     if (p->kv_heads > 0) return;
     p->heads = p->kv_heads = 1;
-    p->sinks = NULL; /* there are none of head 0 */
+    p->sinks = p->alibi = p->head_scales = NULL; /* there are none of head 0 */
+    p->relative_bias = NULL;
 }
 
 static bool all_finite(attn_dtype dtype, const void *data, size_t count) {

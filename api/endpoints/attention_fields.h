@@ -24,18 +24,21 @@ typedef struct api_attention_state {
     api_tensor k, v;           /* of /attention: they may hold anything at keys that are blocked for every query */
     api_tensor past_k, past_v; /* likewise */
     attn_rope rope;            /* mha.attention.rope points here if the request has one */
+    attn_relative_bias relative_bias; /* likewise */
 } api_attention_state;
 
 /* The options; their state is an api_attention_state. */
 extern const api_field_table api_attention_options;
-extern const api_field_table api_attention_patterns; /* set after the others */
+extern const api_field_table api_attention_patterns;  /* set after these ... */
+extern const api_field_table api_attention_positions; /* ... and after these */
 /* The names but for `output`. */
 extern const api_name_table api_attention_names;
 
-/* The setters of rope, and after it of positions and key_positions (rope.c). */
+/* The setter of rope (rope.c). */
 void api_set_rope(api_form *form, api_field field, void *state);
-void api_set_positions(api_form *form, api_field field, void *state);
-void api_set_key_positions(api_form *form, api_field field, void *state);
+
+/* Checks that a tensor is a list of one number for each head. */
+bool api_one_per_head(api_form *form, const api_attention_state *state, const api_tensor *tensor);
 
 /* All sizes of the problem are set but for n_past, and d_v only if `knows_v`: sets what is so by default. */
 void api_attention_sized(api_attention_state *state, bool knows_v);

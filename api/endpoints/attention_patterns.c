@@ -28,8 +28,7 @@ static void set_key_mask(api_form *form, api_field field, void *state) {
     p->key_mask_batch = keys_of(p);
 }
 
-/* Checks that a tensor is a list of one number for each head. */
-static bool one_per_head(api_form *form, const api_attention_state *a, const api_tensor *tensor) {
+bool api_one_per_head(api_form *form, const api_attention_state *a, const api_tensor *tensor) {
     const size_t heads = a->mha.attention.heads;
     if (!tensor->ok || !a->sized) return false;
     if (tensor->count == heads) return true;
@@ -45,7 +44,7 @@ static void set_sinks(api_form *form, api_field field, void *state) {
     api_tensor sinks;
     api_form_tensor(form, field, &sinks);
     api_tensor_require_finite(form, &sinks);
-    if (one_per_head(form, a, &sinks) && sinks.finite) a->mha.attention.sinks = sinks.data;
+    if (api_one_per_head(form, a, &sinks) && sinks.finite) a->mha.attention.sinks = sinks.data;
 }
 
 static const api_field_row patterns[] = {

@@ -1,4 +1,4 @@
-/* The fields of rotary positions: rope, positions, key_positions (docs/api.md). */
+/* The field of rotary positions (docs/api.md). */
 #include <math.h>
 
 #include "attention_fields.h"
@@ -172,35 +172,4 @@ void api_set_rope(api_form *form, api_field field, void *state) {
         api_form_fault(&inner, THETA, API_OUT_OF_RANGE, "cannot be 1 with the scaling \"yarn\"");
     form->broken |= inner.broken;
     a->mha.attention.rope = rope;
-}
-
-/* ---- positions -------------------------------------------------------------------------------------------------- */
-
-/* integers (n) or (batch, n). NULL: a fault */
-static const int64_t *read_positions(api_form *form, api_field field, const api_attention_state *a, size_t n,
-                                     size_t *batch_stride) {
-    const attn_problem *p = &a->mha.attention;
-    api_tensor t;
-    if (!p->rope) {
-        api_form_fault(form, field, API_OUT_OF_RANGE, "has a meaning only with rope, which is not there");
-        return NULL;
-    }
-    api_form_tensor(form, field, &t);
-    if (!t.ok || !a->sized) return NULL;
-    *batch_stride = t.rank == 2 ? n : 0;
-    if (t.shape[t.rank - 1] == n && (t.rank == 1 || t.shape[0] == p->batch)) return t.data;
-    char got[API_SHAPE_TEXT];
-    api_form_fault(form, field, API_SHAPE_MISMATCH, "expected the shape [%zu] or [%zu, %zu], got %s", n, p->batch, n,
-                   api_shape_text(got, t.rank, t.shape));
-    return NULL;
-}
-
-void api_set_positions(api_form *form, api_field field, void *state) {
-    api_attention_state *a = state;
-    a->rope.positions = read_positions(form, field, a, a->mha.attention.n_q, &a->rope.positions_batch);
-}
-
-void api_set_key_positions(api_form *form, api_field field, void *state) {
-    api_attention_state *a = state;
-    a->rope.key_positions = read_positions(form, field, a, a->mha.attention.n_new, &a->rope.key_positions_batch);
 }

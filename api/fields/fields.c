@@ -60,5 +60,5 @@ api_dtype api_field_dtype(const api_field_row *row) {
 }
 
 bool api_field_in_query(const api_field_row *row) {
-    return (row->kinds & ~(unsigned)API_TENSOR) != 0 || (row->kinds == API_INTEGERS && row->max_rank == 1);
+    return (row->kinds & ~(unsigned)API_TENSOR) != 0 || row->kinds == API_INTEGERS;
 }

@@ -70,7 +70,7 @@ typedef struct api_name_table {
     { rows, sizeof(rows) / sizeof *(rows) }
 
 /* Rows are numbered table after table. `return` and the reply have names in their order. */
-enum { API_MAX_TABLES = 4, API_MAX_FIELDS = 96, API_MAX_NAMES = 64 };
+enum { API_MAX_TABLES = 8, API_MAX_FIELDS = 96, API_MAX_NAMES = 64 };
 typedef struct api_schema {
     const char *name;                              /* of the endpoint: its path without the slash */
     const api_field_table *fields[API_MAX_TABLES]; /* NULL: no more */

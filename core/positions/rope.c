@@ -34,9 +34,8 @@ typedef struct rope_run {
 } rope_run;
 
 static size_t tables_of(const attn_problem *p, bool query) {
-    const attn_rope *rope = p->rope;
-    const int64_t *positions = query ? rope->positions : rope->key_positions;
-    const size_t stride = query ? rope->positions_batch : rope->key_positions_batch;
+    const int64_t *positions = query ? p->positions : p->key_positions;
+    const size_t stride = query ? p->positions_batch : p->key_positions_batch;
     const bool own = positions ? stride > 0 : query && p->query_offset != NULL;
     return own ? p->batch : p->batch > 0;
 }
@@ -149,15 +148,13 @@ static attn_view rotate_side(const attn_engine *engine, rope_run *run, rope_side
 
 /* The number of positions in use: past and new keys, or more if a position is beyond them. */
 static size_t length_of(const attn_problem *p) {
-    const attn_rope *rope = p->rope;
     int64_t most = (int64_t)(p->n_past + p->n_new) - 1;
     for (size_t b = 0; b < p->batch; b++) {
-        for (size_t i = 0; i < p->n_q && rope->positions; i++)
-            if (rope->positions[b * rope->positions_batch + i] > most)
-                most = rope->positions[b * rope->positions_batch + i];
-        for (size_t j = 0; j < p->n_new && rope->key_positions; j++)
-            if (rope->key_positions[b * rope->key_positions_batch + j] > most)
-                most = rope->key_positions[b * rope->key_positions_batch + j];
+        for (size_t i = 0; i < p->n_q && p->positions; i++)
+            if (p->positions[b * p->positions_batch + i] > most) most = p->positions[b * p->positions_batch + i];
+        for (size_t j = 0; j < p->n_new && p->key_positions; j++)
+            if (p->key_positions[b * p->key_positions_batch + j] > most)
+                most = p->key_positions[b * p->key_positions_batch + j];
     }
     return (size_t)(most + 1);
 }
@@ -179,8 +176,8 @@ void ATTN_T(attn_rope_rotate)(const attn_engine *engine, const attn_problem *pro
                                          .heads = problem->heads,
                                          .n = problem->n_q,
                                          .tables = tables_of(problem, true),
-                                         .positions = rope->positions,
-                                         .positions_batch = rope->positions_batch,
+                                         .positions = problem->positions,
+                                         .positions_batch = problem->positions_batch,
                                          .is_query = true,
                                          .table = (real *)(void *)(base + at.q_table),
                                          .out = (real *)(void *)(base + at.q),
@@ -190,8 +187,8 @@ void ATTN_T(attn_rope_rotate)(const attn_engine *engine, const attn_problem *pro
                                          .heads = problem->kv_heads,
                                          .n = problem->n_new,
                                          .tables = tables_of(problem, false),
-                                         .positions = rope->key_positions,
-                                         .positions_batch = rope->key_positions_batch,
+                                         .positions = problem->key_positions,
+                                         .positions_batch = problem->key_positions_batch,
                                          .table = (real *)(void *)(base + at.k_table),
                                          .out = (real *)(void *)(base + at.k),
                                          .copy = results->k_rotated});

@@ -20,7 +20,9 @@
     FEATURE(CAUSAL, problem->causal)               \
     FEATURE(WINDOW, problem->has_window)           \
     FEATURE(SOFTCAP, problem->softcap != 0)        \
-    FEATURE(SINKS, problem->sinks != NULL)
+    FEATURE(SINKS, problem->sinks != NULL)         \
+    FEATURE(SCALES, problem->head_scales != NULL)  \
+    FEATURE(DISTANCE, problem->alibi != NULL || problem->relative_bias != NULL)
 
 typedef uint32_t attn_features;
 
@@ -39,7 +41,7 @@ enum {
 
 /* A new member of attn_problem needs a row above, unless it is a size, a tensor that is always there, the scale, is
  * applied before (rope), or belongs to another kind. */
-_Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 408, "attn_problem has changed: see ATTN_FEATURE_LIST");
+_Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 464, "attn_problem has changed: see ATTN_FEATURE_LIST");
 
 static inline attn_features attn_features_of(const attn_problem *problem) {
     attn_features features = 0;

@@ -17,7 +17,7 @@
 #endif
 
 real ATTN_T(attn_key_limit)(const attn_problem *problem) {
-    double scale = fabs((double)(real)problem->scale);
+    const double scale = ATTN_T(attn_greatest_scale)(problem);
     return (real)sqrt(SAFE_BITS / ((double)problem->d_k * (scale > 1 ? scale : 1)));
 }
 

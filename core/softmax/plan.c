@@ -22,11 +22,11 @@
 /* What leaves each query one span of keys, or does not close any. */
 #define SPAN_KNOWS                                                                                               \
     (ATTN_HAS_PAST | ATTN_HAS_LENGTHS | ATTN_HAS_OFFSET | ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_SOFTCAP | \
-     ATTN_HAS_SINKS)
+     ATTN_HAS_SINKS | ATTN_HAS_SCALES | ATTN_HAS_DISTANCE)
 /* What closes the same keys for all heads if the strides of mask and bias say so. */
 #define SHARED_KNOWS (SPAN_KNOWS | ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_KEY_MASK)
 /* What may be done with products of keys that are not packed: everything known so far. */
-#define IN_PLACE_KNOWS (DIRECT_KNOWS | ATTN_HAS_BIAS | ATTN_HAS_SOFTCAP)
+#define IN_PLACE_KNOWS (DIRECT_KNOWS | SPAN_KNOWS | ATTN_HAS_BIAS)
 
 /* From here on up the scale is a normal number of either type, and far from the end. */
 #define DIRECT_SCALE 0x1p-60

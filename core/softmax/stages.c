@@ -40,7 +40,7 @@ static void store_stages(const attn_plan *plan, const attn_rows *rows, size_t r,
     const attn_results *results = plan->results;
     const size_t cell = cell_of(plan, rows, r, key);
     store(results->scores, cell, n, s);
-    ATTN_T(attn_scale_row)(problem, n, s);
+    ATTN_T(attn_scale_row)(problem, rows, r, n, s);
     store(results->scaled, cell, n, s);
     ATTN_T(attn_cap_row)(problem, n, s);
     store(results->capped, cell, n, s);

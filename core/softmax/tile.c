@@ -1,6 +1,8 @@
 /* tile.c: the memory of a tile, its queries, and the stages of one row of scores. */
 #include "tile.h"
 
+#include "../positions/distance.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +12,9 @@
 #define CAP_MOST 0x1p60
 
 bool ATTN_T(attn_settings_safe)(const attn_problem *problem) {
-    real scale = (real)problem->scale, cap = (real)problem->softcap;
-    if (!(fabs((double)scale) <= SCALE_MOST)) return false;
+    const real cap = (real)problem->softcap;
+    if (!(ATTN_T(attn_greatest_scale)(problem) <= SCALE_MOST)) return false;
+    if (!ATTN_T(attn_distance_safe)(problem)) return false;
     return problem->softcap == 0 || ((double)cap >= CAP_LEAST && (double)cap <= CAP_MOST);
 }
 
@@ -44,8 +47,8 @@ void ATTN_T(attn_load_queries)(attn_plan *plan, const attn_rows *rows, real fact
     }
 }
 
-void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s) {
-    real scale = (real)problem->scale;
+void ATTN_T(attn_scale_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t n, real *s) {
+    const real scale = ATTN_T(attn_scale_of)(problem, rows->head + row / rows->queries);
     if (scale == 1) return;
     for (size_t j = 0; j < n; j++) s[j] *= scale;
 }
@@ -62,16 +65,19 @@ void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s) {
 void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
                            real *s) {
     const attn_broadcast *bias = &problem->bias;
-    if (bias->data == NULL) return;
-    size_t head = rows->head + row / rows->queries, query = rows->query + row % rows->queries;
-    size_t stride = bias->key;
-    const real *b =
-        (const real *)bias->data + rows->batch * bias->batch + head * bias->head + query * bias->query + key * stride;
-    if (stride == 1) {
-        for (size_t j = 0; j < n; j++) s[j] += b[j];
-    } else {
-        for (size_t j = 0; j < n; j++) s[j] += b[j * stride];
+    const size_t head = rows->head + row / rows->queries, query = rows->query + row % rows->queries;
+    const size_t stride = bias->key;
+    if (bias->data != NULL) {
+        const real *b = (const real *)bias->data + rows->batch * bias->batch + head * bias->head + query * bias->query +
+                        key * stride;
+        if (stride == 1) {
+            for (size_t j = 0; j < n; j++) s[j] += b[j];
+        } else {
+            for (size_t j = 0; j < n; j++) s[j] += b[j * stride];
+        }
     }
+    if (problem->alibi != NULL || problem->relative_bias != NULL)
+        ATTN_T(attn_distance_row)(problem, rows->batch, head, query, key, n, s);
 }
 
 void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
@@ -102,7 +108,7 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
 void ATTN_T(attn_masked_row)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, bool mixed,
                              real *s) {
     if (!plan->direct) {
-        ATTN_T(attn_scale_row)(plan->problem, n, s);
+        ATTN_T(attn_scale_row)(plan->problem, rows, row, n, s);
         ATTN_T(attn_cap_row)(plan->problem, n, s);
         ATTN_T(attn_bias_row)(plan->problem, rows, row, key, n, s);
     }

@@ -22,7 +22,22 @@ typedef struct attn_scratch {
 
 attn_scratch ATTN_T(attn_scratch_of)(const attn_plan *plan, size_t slot);
 
-/* false if scale or softcap alone are out of the range of the tiles */
+/* What multiplies the scores of a head */
+static inline real ATTN_T(attn_scale_of)(const attn_problem *problem, size_t head) {
+    return problem->head_scales != NULL ? ((const real *)problem->head_scales)[head] : (real)problem->scale;
+}
+
+/* The greatest |scale| of all heads */
+static inline double ATTN_T(attn_greatest_scale)(const attn_problem *problem) {
+    double most = 0;
+    for (size_t h = 0; h < (problem->head_scales != NULL ? problem->heads : 1); h++) {
+        const double scale = (double)ATTN_T(attn_scale_of)(problem, h);
+        if (!(scale <= most && -scale <= most)) most = scale < 0 ? -scale : scale;
+    }
+    return most;
+}
+
+/* false if scale, softcap or biases of distance alone are out of the range of the tiles */
 bool ATTN_T(attn_settings_safe)(const attn_problem *problem);
 /* Queries and keys are in the range of the tiles if no number is greater than this. */
 real ATTN_T(attn_key_limit)(const attn_problem *problem);
@@ -55,7 +70,7 @@ void ATTN_T(attn_score_rows)(attn_plan *plan, const attn_rows *rows, size_t tile
                              const attn_part *part, const attn_scratch *scratch);
 
 /* One row of a tile, the keys [key, key + n): the stages from q.k to the softmax, each in place. */
-void ATTN_T(attn_scale_row)(const attn_problem *problem, size_t n, real *s);
+void ATTN_T(attn_scale_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t n, real *s);
 void ATTN_T(attn_cap_row)(const attn_problem *problem, size_t n, real *s);
 void ATTN_T(attn_bias_row)(const attn_problem *problem, const attn_rows *rows, size_t row, size_t key, size_t n,
                            real *s);

@@ -2,6 +2,7 @@
  * time, scores as a fraction and an exponent, all else in double. Says overflow only if a number that counts does
  * not fit. */
 #include "../engine/compensated.h"
+#include "../positions/distance.h"
 #include "tile.h"
 
 #include <math.h>
@@ -116,11 +117,12 @@ static double score_cell(const context *run, const wide_row *row, const real *q,
     const attn_results *results = row->results;
     size_t kv_head = row->head / run->group;
     size_t cell = ((row->batch * problem->heads + row->head) * problem->n_q + row->query) * run->n_k + key;
-    real masked = -(real)INFINITY;
+    double masked = -INFINITY;
     bool stages = results->scores != NULL || results->scaled != NULL || results->capped != NULL;
     if (open || stages) {
         const real *k = attn_joined(problem, &problem->past_k, &problem->k, row->batch, kv_head, key);
-        wide product = dot(problem->d_k, q, k), scaled = times(product, (double)(real)problem->scale);
+        wide product = dot(problem->d_k, q, k),
+             scaled = times(product, (double)ATTN_T(attn_scale_of)(problem, row->head));
         real capped = capped_of(problem, scaled);
         keep(results->scores, cell, narrow(product));
         keep(results->scaled, cell, narrow(scaled));
@@ -128,16 +130,17 @@ static double score_cell(const context *run, const wide_row *row, const real *q,
         if (results->scores != NULL && !isfinite(narrow(product))) report(run, row, ATTN_STAGE_SCORES, key);
         if ((open || results->scaled != NULL) && !isfinite(narrow(scaled))) report(run, row, ATTN_STAGE_SCALED, key);
         if (results->capped != NULL && !isfinite(capped)) report(run, row, ATTN_STAGE_CAPPED, key);
-        if (open) masked = capped;
+        if (open) masked = (double)capped;
     }
     if (open && problem->bias.data != NULL) {
         const attn_broadcast *bias = &problem->bias;
-        masked += ((const real *)bias->data)[row->batch * bias->batch + row->head * bias->head +
-                                             row->query * bias->query + key * bias->key];
+        masked += (double)((const real *)bias->data)[row->batch * bias->batch + row->head * bias->head +
+                                                     row->query * bias->query + key * bias->key];
     }
+    if (open) masked = (double)(real)ATTN_T(attn_distance_add)(problem, row->batch, row->head, row->query, key, masked);
     if (open && !isfinite(masked)) report(run, row, ATTN_STAGE_MASKED, key);
-    keep(results->masked, cell, masked);
-    return (double)masked;
+    keep(results->masked, cell, (real)masked);
+    return masked;
 }
 
 /* row->masked: scores -> weights. Returns the log-sum-exp of them and of the sink, which is -infinity if there is none.

@@ -150,14 +150,43 @@ static void judge_cell(oracle *o, const attn_problem *p, const attn_results *r, 
                   &o->fault);
 }
 
+/* What is added to the score of a cell for the distance of its key, and the sizes of its terms. */
+static long double distance_bias(const attn_problem *p, place at, size_t j, long double *sizes) {
+    const int64_t offset = p->query_offset ? p->query_offset[at.batch] : (int64_t)p->n_past;
+    const int64_t i =
+        p->positions ? p->positions[at.batch * p->positions_batch + at.query] : (int64_t)at.query + offset;
+    const int64_t key = p->key_positions && j >= p->n_past
+                            ? p->key_positions[at.batch * p->key_positions_batch + j - p->n_past]
+                            : (int64_t)j;
+    long double sum = 0;
+    *sizes = 0;
+    if (p->alibi) sum -= oracle_at(p->dtype, p->alibi, at.head) * fabsl((long double)(key - i));
+    *sizes += fabsl(sum);
+    if (!p->relative_bias) return sum;
+    const attn_relative_bias *r = p->relative_bias;
+    const size_t side = r->bidirectional ? r->buckets / 2 : r->buckets;
+    int64_t away = i - key;
+    size_t bucket = 0, base = 0;
+    if (r->bidirectional && away < 0) {
+        base = side;
+        away = -away;
+    }
+    for (size_t b = 0; b < side; b++)
+        if (r->edges[b] <= away) bucket = b;
+    const long double bias = oracle_at(p->dtype, r->table, (base + bucket) * p->heads + at.head);
+    *sizes += fabsl(bias);
+    return sum + bias;
+}
+
 /* the scores of a row through all their stages; returns S of the contract without the biases */
 static long double row_stages(oracle *o, const attn_problem *p, const attn_results *r, place at, size_t row) {
     const size_t n_k = p->n_past + p->n_new, kv_head = at.head / (p->heads / p->kv_heads);
     const long double eps = eps_of(p->dtype), tiny = tiny_of(p->dtype), d = (long double)p->d_k;
-    const long double scale = p->dtype == ATTN_F64 ? p->scale : (double)(float)p->scale, cap = p->softcap;
+    const long double of_all = p->dtype == ATTN_F64 ? p->scale : (double)(float)p->scale, cap = p->softcap;
+    const long double scale = p->head_scales ? oracle_at(p->dtype, p->head_scales, at.head) : of_all;
     long double greatest = 0;
     for (size_t j = 0; j < n_k; j++) {
-        long double dot = 0, terms = 0, bias = 0;
+        long double dot = 0, terms = 0, bias = 0, sizes;
         for (size_t c = 0; c < p->d_k; c++) {
             const long double q =
                 oracle_at(p->dtype, p->q.data, at.batch * p->q.batch + at.head * p->q.head + at.query * p->q.row + c);
@@ -168,6 +197,9 @@ static long double row_stages(oracle *o, const attn_problem *p, const attn_resul
         const bool open = oracle_open(p, at.batch, at.head, at.query, j);
         if (p->bias.data)
             bias = oracle_at(p->dtype, p->bias.data, broadcast_index(&p->bias, at.batch, at.head, at.query, j));
+        const long double sizes_of_bias = fabsl(bias);
+        bias += distance_bias(p, at, j, &sizes);
+        sizes += sizes_of_bias;
         const long double scaled = scale * dot, all = fabsl(scale) * terms;
         const long double capped = cap > 0 ? cap * tanhl(scaled / cap) : scaled;
         const size_t cell = row * n_k + j;
@@ -175,7 +207,7 @@ static long double row_stages(oracle *o, const attn_problem *p, const attn_resul
         set(&o->scaled, cell, scaled, (8 + d / 2) * eps * all + tiny);
         set(&o->capped, cell, capped, (8 + d / 2) * eps * all + tiny);
         if (open)
-            set(&o->masked, cell, capped + bias, (8 + (d + 1) / 2) * eps * (all + fabsl(bias)) + tiny);
+            set(&o->masked, cell, capped + bias, (8 + (d + 1) / 2) * eps * (all + sizes) + tiny);
         else
             set(&o->masked, cell, -INFINITY, 0);
         judge_cell(o, p, r, at, j, cell, open);
@@ -201,9 +233,14 @@ static void row_answer(oracle *o, const attn_problem *p, place at, size_t row, l
         if (!(masked[j] > -INFINITY)) continue;
         const long double weight = expl(masked[j] - top) / sum;
         o->weights.value[row * n_k + j] = weight;
-        if (p->bias.data && weight >= eps)
-            greatest = fmaxl(greatest, fabsl(oracle_at(p->dtype, p->bias.data,
-                                                       broadcast_index(&p->bias, at.batch, at.head, at.query, j))));
+        if (weight >= eps) {
+            long double sizes;
+            distance_bias(p, at, j, &sizes);
+            if (p->bias.data)
+                sizes +=
+                    fabsl(oracle_at(p->dtype, p->bias.data, broadcast_index(&p->bias, at.batch, at.head, at.query, j)));
+            greatest = fmaxl(greatest, sizes);
+        }
         for (size_t c = 0; c < p->d_v; c++) {
             const long double v = joined(p, &p->past_v, &p->v, at.batch, kv_head, j, c);
             o->output.value[row * p->d_v + c] += weight * v;

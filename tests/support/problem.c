@@ -140,6 +140,46 @@ static void random_sinks(bag *owner, attn_problem *p) {
     p->sinks = sinks;
 }
 
+static void random_scales(bag *owner, attn_problem *p) {
+    void *scales = bag_take(owner, p->heads * attn_sizeof(p->dtype));
+    for (size_t h = 0; h < p->heads; h++) oracle_put(p->dtype, scales, h, chance(20) ? 0 : check_random_normal());
+    p->head_scales = scales;
+}
+
+static const int64_t *random_positions(bag *owner, size_t batch, size_t n, size_t *stride) {
+    const int64_t far = INT64_C(1) << (chance(4) ? 53 : 9);
+    int64_t *positions = bag_take(owner, batch * n * sizeof *positions);
+    for (size_t i = 0; i < batch * n; i++)
+        positions[i] = (int64_t)check_random_below((size_t)far) - (chance(2) ? 0 : far - 1);
+    *stride = chance(2) ? 0 : n;
+    return positions;
+}
+
+/* ALiBi, T5's buckets, and the positions that they go by. */
+static void random_distance(bag *owner, attn_problem *p) {
+    if (chance(2)) {
+        void *slopes = bag_take(owner, p->heads * attn_sizeof(p->dtype));
+        const double size = chance(6) ? 1e30 : chance(2) ? 0.1 : 3;
+        for (size_t h = 0; h < p->heads; h++) oracle_put(p->dtype, slopes, h, check_random_normal() * size);
+        p->alibi = slopes;
+    }
+    if (chance(2)) {
+        attn_relative_bias *bias = bag_take(owner, sizeof *bias);
+        const size_t side = between(1, 20);
+        int64_t *edges = bag_take(owner, side * sizeof *edges);
+        *bias = (attn_relative_bias){.bidirectional = chance(2), .edges = edges};
+        bias->buckets = bias->bidirectional ? 2 * side : side;
+        attn_relative_edges(side, (int64_t)(side / 2 + between(1, 200)), edges);
+        void *table = bag_take(owner, bias->buckets * p->heads * attn_sizeof(p->dtype));
+        for (size_t i = 0; i < bias->buckets * p->heads; i++)
+            oracle_put(p->dtype, table, i, check_random_normal() * (chance(30) ? 1e30 : 2));
+        bias->table = table;
+        p->relative_bias = bias;
+    }
+    if (chance(3)) p->positions = random_positions(owner, p->batch, p->n_q, &p->positions_batch);
+    if (chance(3)) p->key_positions = random_positions(owner, p->batch, p->n_new, &p->key_positions_batch);
+}
+
 static void random_places(bag *owner, attn_problem *p) {
     const size_t n_k = p->n_past + p->n_new;
     if (chance(4)) {
@@ -173,6 +213,8 @@ void problem_options(bag *owner, attn_problem *p) {
     if (chance(3)) random_bias(owner, p);
     if (chance(4)) random_key_mask(owner, p);
     if (chance(4)) random_sinks(owner, p);
+    if (chance(5)) random_scales(owner, p);
+    if (chance(3)) random_distance(owner, p);
     random_places(owner, p);
     const double scales[] = {1 / sqrt((double)p->d_k), 1, 1 / (double)p->d_k, 0, -0.7, 30, 1e-9};
     p->scale = chance(2) ? scales[0] : scales[check_random_below(7)];
@@ -226,11 +268,13 @@ attn_problem problem_random(bag *owner, attn_dtype dtype, const problem_limits *
 const char *problem_text(const attn_problem *p) {
     static _Thread_local char text[400];
     snprintf(text, sizeof text,
-             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s scale %g softcap %g",
+             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s%s%s%s%s scale %g softcap %g",
              p->dtype == ATTN_F64 ? "f64" : "f32", p->batch, p->heads, p->kv_heads, p->n_q, p->n_past, p->n_new, p->d_k,
              p->d_v, p->mask.data ? " mask" : "", p->bias.data ? " bias" : "", p->kv_lengths ? " lengths" : "",
              p->query_offset ? " offset" : "", p->causal ? " causal" : "", p->has_window ? " window" : "",
-             p->key_mask ? " key_mask" : "", p->sinks ? " sinks" : "", p->scale, p->softcap);
+             p->key_mask ? " key_mask" : "", p->sinks ? " sinks" : "", p->head_scales ? " scales" : "",
+             p->alibi ? " alibi" : "", p->relative_bias ? " relative_bias" : "",
+             p->positions || p->key_positions ? " positions" : "", p->scale, p->softcap);
     return text;
 }
 

@@ -88,7 +88,9 @@ static void test_every_option_is_a_feature(void) {
                                      {.has_window = true},
                                      {.softcap = 1},
                                      {.key_mask = &byte},
-                                     {.sinks = &number}};
+                                     {.sinks = &number},
+                                     {.head_scales = &number},
+                                     {.alibi = &number}};
     attn_features all = 0;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         const attn_features features = attn_features_of(&problems[i]);

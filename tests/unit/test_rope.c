@@ -64,8 +64,7 @@ static void test_rotation(void) {
         rope.interleaved = check_random_below(2) == 1;
         for (size_t i = 0; i < 70; i++) positions[i] = (int64_t)check_random_below(6000) - 3000;
         for (size_t i = 0; i < 70; i++) keys[i] = (int64_t)(i + check_random_below(3));
-        if (check_random_below(2)) rope.positions = positions;
-        if (check_random_below(2)) rope.key_positions = keys;
+        const bool own = check_random_below(2), own_keys = check_random_below(2);
         draw(q, heads * n_q * d), draw(k, kv * n * d), draw(v, kv * n);
         const attn_problem p = {.dtype = ATTN_F64,
                                 .batch = 1,
@@ -80,7 +79,9 @@ static void test_rotation(void) {
                                 .v = view_of(v, kv, n, 1),
                                 .query_offset = check_random_below(2) ? offset : NULL,
                                 .scale = 1,
-                                .rope = &rope};
+                                .rope = &rope,
+                                .positions = own ? positions : NULL,
+                                .key_positions = own_keys ? keys : NULL};
         static double present[MOST];
         run(&p,
             &(attn_results){.output = {output, heads * n_q, n_q, 1},
@@ -88,8 +89,8 @@ static void test_rotation(void) {
                             .k_rotated = turned_k,
                             .present_k = present},
             round % 2 ? pool : NULL);
-        check_rows("q", &rope, heads * n_q, n_q, d, q, turned_q, rope.positions, p.query_offset ? offset[0] : 0);
-        check_rows("k", &rope, kv * n, n, d, k, turned_k, rope.key_positions, 0);
+        check_rows("q", &rope, heads * n_q, n_q, d, q, turned_q, p.positions, p.query_offset ? offset[0] : 0);
+        check_rows("k", &rope, kv * n, n, d, k, turned_k, p.key_positions, 0);
         CHECK(memcmp(present, turned_k, kv * n * d * sizeof *present) == 0, "present_k is not rotated");
     }
     attn_pool_free(pool);
@@ -100,7 +101,6 @@ static void test_far_positions(void) {
     int64_t far[1] = {((int64_t)1 << 53) - 1};
     attn_rope rope = plain;
     rope.dim = 2;
-    rope.positions = rope.key_positions = far;
     double x[2] = {1, 0}, got[2], other[2], o[1], one[1] = {1};
     const attn_problem p = {.dtype = ATTN_F64,
                             .batch = 1,
@@ -114,7 +114,9 @@ static void test_far_positions(void) {
                             .k = view_of(x, 1, 1, 2),
                             .v = view_of(one, 1, 1, 1),
                             .scale = 1,
-                            .rope = &rope};
+                            .rope = &rope,
+                            .positions = far,
+                            .key_positions = far};
     run(&p, &(attn_results){.output = {o, 1, 1, 1}, .q_rotated = got, .k_rotated = other}, NULL);
     /* libm reduces a double exactly, and this position is one */
     CHECK(fabs(got[0] - cos(0x1.fffffffffffffp+52)) <= DBL_EPSILON, "%.17g, expected %.17g", got[0],
@@ -145,7 +147,7 @@ static void test_shift(void) {
                       .rope = &rope};
     run(&p, &(attn_results){.weights = weights}, NULL);
     for (size_t i = 0; i < n; i++) at[i] = 1000000 + (int64_t)i;
-    rope.positions = rope.key_positions = at;
+    p.positions = p.key_positions = at;
     run(&p, &(attn_results){.weights = shifted}, NULL);
     for (size_t i = 0; i < n * n; i++)
         CHECK(fabs(weights[i] - shifted[i]) <= 1e-13, "[%zu] %.17g, shifted %.17g", i, weights[i], shifted[i]);
@@ -183,8 +185,6 @@ static void test_scalings(void) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         double x[8] = {1, 1, 1, 1, 0, 0, 0, 0}, got[8], one[1] = {1};
         int64_t at[1] = {1};
-        attn_rope rope = known[i].rope;
-        rope.positions = at;
         const attn_problem p = {.dtype = ATTN_F64,
                                 .batch = 1,
                                 .heads = 1,
@@ -197,7 +197,8 @@ static void test_scalings(void) {
                                 .k = view_of(x, 1, 1, 8),
                                 .v = view_of(one, 1, 1, 1),
                                 .scale = 1,
-                                .rope = &rope};
+                                .rope = &known[i].rope,
+                                .positions = at};
         run(&p, &(attn_results){.q_rotated = got, .output = {output, 1, 1, 1}}, NULL);
         for (size_t t = 0; t < 4; t++)
             CHECK(fabs(atan2(got[4 + t], got[t]) - known[i].frequencies[t]) <= 1e-15, "scaling %zu, pair %zu: %.17g", i,

@@ -374,7 +374,7 @@ static void test_broken_headers(void) {
         {"{'dtype':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}", 422, "wrong_type", "/dtype"},
         {"{'tokens':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}", 422, "wrong_type", "/tokens/0"},
         {"{'causal':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}", 422, "wrong_type", "/causal"},
-        {"{'scale':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}", 422, "wrong_type", "/scale"},
+        {"{'softcap':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}", 422, "wrong_type", "/softcap"},
     };
     const uint8_t data[16] = {0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
