@@ -296,7 +296,8 @@ typedef struct attn_weight {
 
 /* heads = attention( x W_q + b_q, c W_k + b_k, c W_v + b_v );  output = concat(heads) W_o + b_o
  * (Vaswani et al., arXiv:1706.03762, section 3.2.2). `attention` gives everything of section one but q, k, v, whose
- * views are ignored: sizes, past, mask, bias and so on; its n_q is x's n, n_new is context's n (or x's).
+ * views are ignored: sizes, past, mask, bias and so on; its n_q is x's n, n_new is context's n (or x's), or 0 with a
+ * past alone, when w_k and w_v are not read.
  * x and the weights are finite. */
 typedef struct attn_mha {
     attn_problem attention;
@@ -309,6 +310,12 @@ typedef struct attn_mha {
     attn_weight w_o;                   /* (heads * d_v, d_out); data NULL: none */
     const void *b_q, *b_k, *b_v, *b_o; /* as the columns of their weight, or NULL */
     const void *head_mask;             /* (heads): multiplies each head's output, or NULL */
+    bool sinusoidal;             /* sines and cosines of the attention's positions join x and context (section 3.5) */
+    const void *value_context;   /* (batch, n_new, d_value_context): what W_v projects, instead of c; or NULL */
+    size_t d_value_context;      /* rows of w_v if value_context is there */
+    const void *q_norm, *k_norm; /* (d_k): each head's q, and new k, become x / sqrt(mean x^2 + norm_eps) times it
+                                    before they are rotated; or NULL */
+    double norm_eps;             /* >= 0 */
 } attn_mha;
 
 typedef struct attn_mha_results {

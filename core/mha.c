@@ -6,7 +6,9 @@
 
 #include "attention.h"
 #include "engine/workspace.h"
+#include "positions/sinusoidal.h"
 #include "projection.h"
+#include "rms_norm.h"
 
 typedef struct mha_shape {
     size_t q_rows, kv_rows;        /* of all batches together */
@@ -28,6 +30,7 @@ static mha_shape shape_of(const attn_mha *mha) {
 
 /* Where everything stands in the workspace, in bytes. */
 typedef struct mha_plan {
+    size_t x, context, turns;                   /* inputs with their positions, and what those are made with */
     size_t q, k, v, heads, open, attend, total; /* total is SIZE_MAX if the sum does not fit */
 } mha_plan;
 
@@ -56,12 +59,48 @@ static attn_problem inner_problem(const attn_mha *mha, const void *q, const void
     return a;
 }
 
+/* x, or the context, as the sinusoidal positions see it. */
+static attn_sinusoidal positioned(const attn_mha *mha, bool context) {
+    const attn_problem *a = &mha->attention;
+    return context ? (attn_sinusoidal){.batch = a->batch,
+                                       .n = a->n_new,
+                                       .d = mha->d_context,
+                                       .x = mha->context,
+                                       .positions = a->key_positions,
+                                       .positions_batch = a->key_positions_batch,
+                                       .first = (int64_t)a->n_past}
+                   : (attn_sinusoidal){.batch = a->batch,
+                                       .n = a->n_q,
+                                       .d = mha->d_model,
+                                       .x = mha->x,
+                                       .positions = a->positions,
+                                       .positions_batch = a->positions_batch,
+                                       .offsets = a->query_offset,
+                                       .first = (int64_t)a->n_past};
+}
+
+static size_t sinusoidal_workspace(const attn_mha *mha, bool context) {
+    const attn_sinusoidal input = positioned(mha, context);
+    return mha->attention.dtype == ATTN_F64 ? attn_sinusoidal_workspace_f64(&input)
+                                            : attn_sinusoidal_workspace_f32(&input);
+}
+
+static void plan_positions(const attn_mha *mha, mha_plan *p) {
+    const attn_problem *a = &mha->attention;
+    const size_t size = attn_sizeof(a->dtype), own = mha->context ? sinusoidal_workspace(mha, true) : 0;
+    const size_t x = sinusoidal_workspace(mha, false);
+    p->x = attn_reserve(&p->total, attn_product(a->batch * a->n_q, mha->d_model), size);
+    p->context = attn_reserve(&p->total, mha->context ? attn_product(a->batch * a->n_new, mha->d_context) : 0, size);
+    p->turns = attn_reserve(&p->total, x > own ? x : own, 1);
+}
+
 static mha_plan plan_of(const attn_engine *engine, const attn_mha *mha, const attn_mha_results *results) {
     const mha_shape s = shape_of(mha);
     const size_t size = attn_sizeof(mha->attention.dtype);
     char stand_in[1] = {0}; /* planning asks only whether there are heads */
     void *heads = heads_place(mha, results, stand_in);
     mha_plan p = {.total = 0};
+    if (mha->sinusoidal) plan_positions(mha, &p);
     p.q = attn_reserve(&p.total, s.q_rows * s.q_wide, size);
     p.k = attn_reserve(&p.total, s.kv_rows * s.k_wide, size);
     p.v = attn_reserve(&p.total, s.kv_rows * s.v_wide, size);
@@ -80,7 +119,9 @@ size_t attn_mha_workspace(const attn_engine *engine, const attn_mha *mha, const 
 double attn_mha_flops(const attn_mha *mha) {
     const mha_shape s = shape_of(mha);
     const double into_q = (double)s.q_rows * (double)mha->d_model * (double)s.q_wide;
-    const double into_kv = (double)s.kv_rows * (double)mha->d_context * (double)(s.k_wide + s.v_wide);
+    const size_t d_value = mha->value_context ? mha->d_value_context : mha->d_context;
+    const double into_kv =
+        (double)s.kv_rows * ((double)mha->d_context * (double)s.k_wide + (double)d_value * (double)s.v_wide);
     const double out = mha->w_o.data ? (double)s.q_rows * (double)s.o_wide * (double)mha->d_out : 0;
     return 2 * (into_q + into_kv + out) + attn_flops(&mha->attention);
 }
@@ -148,6 +189,7 @@ typedef struct mha_run {
     const attn_mha_results *results;
     const atomic_bool *cancel;
     attn_fault *fault;
+    const void *x, *context; /* with their positions */
     char *q, *k, *v, *heads; /* (batch, n, heads * d) */
     uint8_t *open;           /* (n_k) */
 } mha_run;
@@ -161,12 +203,12 @@ static attn_status project_inputs(const mha_run *r) {
     const attn_problem *a = &m->attention;
     const attn_mha_results *out = r->results;
     const mha_shape s = shape_of(m);
-    const void *context = m->context ? m->context : m->x;
+    const void *context = m->context ? r->context : r->x;
     attn_projection p[ATTN_PROJECTIONS] = {
         {.rows = s.q_rows,
          .inner = m->d_model,
          .columns = s.q_wide,
-         .x = m->x,
+         .x = r->x,
          .weight = m->w_q,
          .bias = m->b_q,
          .y = r->q},
@@ -178,9 +220,9 @@ static attn_status project_inputs(const mha_run *r) {
          .bias = m->b_k,
          .y = r->k},
         {.rows = s.kv_rows,
-         .inner = m->d_context,
+         .inner = m->value_context ? m->d_value_context : m->d_context,
          .columns = s.v_wide,
-         .x = context,
+         .x = m->value_context ? m->value_context : context,
          .weight = m->w_v,
          .bias = m->b_v,
          .y = r->v},
@@ -194,6 +236,47 @@ static attn_status project_inputs(const mha_run *r) {
     };
     for (size_t i = 0; i < ATTN_PROJECTIONS; i++) {
         const attn_status status = atomic_load(&p[i].spilled) ? settle(m, &spills[i], r->fault) : ATTN_OK;
+        if (status != ATTN_OK) return status;
+    }
+    return ATTN_OK;
+}
+
+/* The inputs with their positions, where those are wanted. */
+static void add_positions(mha_run *r, char *base, const mha_plan *plan) {
+    const attn_mha *m = r->mha;
+    if (!m->sinusoidal) return;
+    for (int context = 0; context < (m->context ? 2 : 1); context++) {
+        const attn_sinusoidal input = positioned(m, context != 0);
+        char *to = base + (context ? plan->context : plan->x);
+        (m->attention.dtype == ATTN_F64 ? attn_sinusoidal_add_f64 : attn_sinusoidal_add_f32)(r->engine, &input,
+                                                                                             base + plan->turns, to);
+        if (context)
+            r->context = to;
+        else
+            r->x = to;
+    }
+}
+
+/* Each head's queries and new keys, normalised in place. */
+static attn_status normalize(const mha_run *r) {
+    const attn_mha *m = r->mha;
+    const attn_problem *a = &m->attention;
+    const mha_shape s = shape_of(m);
+    const struct {
+        const void *weight;
+        size_t rows;
+        spill spill;
+    } sides[] = {
+        {m->q_norm, s.q_rows * a->heads, {ATTN_STAGE_Q, r->q, a->heads, a->n_q, a->d_k, false, NULL}},
+        {m->k_norm,
+         s.kv_rows * a->kv_heads,
+         {ATTN_STAGE_K, r->k, a->kv_heads, a->n_new, a->d_k, r->results->attention.present_k != NULL, r->open}},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        if (!sides[i].weight) continue;
+        const bool spilled = (a->dtype == ATTN_F64 ? attn_rms_norm_f64 : attn_rms_norm_f32)(
+            r->engine, sides[i].rows, a->d_k, sides[i].weight, m->norm_eps, sides[i].spill.y);
+        const attn_status status = spilled ? settle(m, &sides[i].spill, r->fault) : ATTN_OK;
         if (status != ATTN_OK) return status;
     }
     return ATTN_OK;
@@ -249,21 +332,26 @@ attn_status attn_mha_run(const attn_engine *engine, const attn_mha *mha, const a
     const attn_problem *a = &mha->attention;
     const mha_plan plan = plan_of(engine, mha, results);
     char *base = workspace;
-    const mha_run r = {.engine = engine,
-                       .mha = mha,
-                       .results = results,
-                       .cancel = cancel,
-                       .fault = fault,
-                       .q = base + plan.q,
-                       .k = base + plan.k,
-                       .v = base + plan.v,
-                       .heads = heads_place(mha, results, base + plan.heads),
-                       .open = (uint8_t *)base + plan.open};
+    mha_run r = {.engine = engine,
+                 .mha = mha,
+                 .x = mha->x,
+                 .context = mha->context,
+                 .results = results,
+                 .cancel = cancel,
+                 .fault = fault,
+                 .q = base + plan.q,
+                 .k = base + plan.k,
+                 .v = base + plan.v,
+                 .heads = heads_place(mha, results, base + plan.heads),
+                 .open = (uint8_t *)base + plan.open};
+    add_positions(&r, base, &plan);
     attn_status status = project_inputs(&r);
     if (status != ATTN_OK) return status;
     copy_split(mha, a->heads, a->n_q, a->d_k, r.q, results->q);
     copy_split(mha, a->kv_heads, a->n_new, a->d_k, r.k, results->k);
     copy_split(mha, a->kv_heads, a->n_new, a->d_v, r.v, results->v);
+    status = normalize(&r);
+    if (status != ATTN_OK) return status;
     const attn_problem inner = inner_problem(mha, r.q, r.k, r.v);
     const attn_results wanted = inner_results(mha, results, r.heads);
     status = attn_run(engine, &inner, &wanted, base + plan.attend, cancel, fault);

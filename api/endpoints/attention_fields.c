@@ -52,7 +52,7 @@ static void set_past_v(api_form *form, api_field field, void *state) {
     api_attention_state *a = state;
     attn_problem *p = &a->mha.attention;
     const api_tensor *v = &a->past_v;
-    api_form_tensor(form, field, &a->past_v);
+    if (!v->given) api_form_tensor(form, field, &a->past_v); /* else /mha has read it for d_v */
     const bool fits = a->sized && a->knows_v && past_fits(form, a, v, p->d_v);
     if (!a->past_k.given) a->sized = false;
     if (!fits || !a->sized) return;

@@ -1,6 +1,7 @@
 /* POST /mha: the fields of its own (docs/api.md, section 3). */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attention_fields.h"
 
@@ -21,7 +22,13 @@ enum {
     WEIGHT_LAYOUT,
     HEAD_MASK,
     NUM_HEADS,
-    NUM_KV_HEADS
+    NUM_KV_HEADS,
+    VALUE_CONTEXT,
+    W_QKV_LAYOUT,
+    POSITION_ENCODING,
+    Q_NORM_WEIGHT,
+    K_NORM_WEIGHT,
+    NORM_EPS
 };
 
 /* A weight as (rows, columns) of x W, whichever way it is stored. */
@@ -29,23 +36,67 @@ typedef struct weight {
     api_tensor tensor;
     size_t rows, columns;
     bool known;
+    bool split; /* it came with an axis for the heads */
 } weight;
 
+typedef enum qkv_layout { Q_K_V, PER_HEAD, PER_GROUP } qkv_layout;
+
 typedef struct inputs {
-    api_tensor x, context;
+    api_tensor x, context, value_context;
     weight w_q, w_k, w_v, w_o, w_qkv;
     api_tensor b_q, b_k, b_v, b_o, b_qkv, head_mask;
     bool out_in;
+    bool only_cache; /* no new keys: those of the past alone are attended to */
+    qkv_layout qkv_layout;
     size_t heads, kv_heads;      /* 0: not known */
     bool x_known, context_known; /* their widths, as d_model and d_context; context is x if there is none */
 } inputs;
 
-static void read_weight(api_form *form, const inputs *in, api_field field, weight *w) {
-    api_form_tensor(form, field, &w->tensor);
-    api_tensor_require_finite(form, &w->tensor);
-    w->known = w->tensor.ok;
-    w->rows = w->tensor.shape[in->out_in ? 1 : 0];
-    w->columns = w->tensor.shape[in->out_in ? 0 : 1];
+/* A weight with an axis for the heads, as Keras and Flax keep them: (d_model, heads, d), or (heads, d, d_out). */
+static void join_heads(api_form *form, const inputs *in, weight *w, size_t heads, bool first) {
+    api_tensor *t = &w->tensor;
+    char shape[API_SHAPE_TEXT];
+    api_shape_text(shape, t->rank, t->shape);
+    if (in->out_in)
+        api_form_fault(form, t->field, API_SHAPE_MISMATCH,
+                       "expected 2 axes with \"weight_layout\": \"out_in\", got 3: %s", shape);
+    else if (heads && t->shape[first ? 0 : 1] != heads)
+        api_form_fault(form, t->field, API_SHAPE_MISMATCH, "expected %zu heads in axis %d, got the shape %s", heads,
+                       first ? 0 : 1, shape);
+    else
+        w->known = heads != 0;
+    if (first)
+        t->shape[0] *= t->shape[1], t->shape[1] = t->shape[2];
+    else
+        t->shape[1] *= t->shape[2];
+    t->rank = 2;
+}
+
+static void read_weight(api_form *form, const inputs *in, api_field field, size_t heads, weight *w) {
+    api_tensor *t = &w->tensor;
+    api_form_tensor(form, field, t);
+    api_tensor_require_finite(form, t);
+    w->known = t->ok && t->rank == 2;
+    w->split = t->ok && t->rank == 3;
+    if (w->split) join_heads(form, in, w, heads, field == W_O);
+    w->rows = t->shape[in->out_in ? 1 : 0];
+    w->columns = t->shape[in->out_in ? 0 : 1];
+}
+
+/* A bias, (heads, d) beside a weight that has an axis for the heads */
+static void read_bias(api_form *form, api_field field, const weight *w, size_t heads, api_tensor *t) {
+    char shape[API_SHAPE_TEXT];
+    api_form_tensor(form, field, t);
+    api_tensor_require_finite(form, t);
+    if (!t->ok || t->rank == 1) return;
+    api_shape_text(shape, t->rank, t->shape);
+    if (w->tensor.ok && !w->split)
+        api_form_fault(form, field, API_SHAPE_MISMATCH, "expected 1 axis beside a weight of 2, got 2: %s", shape);
+    else if (heads && t->shape[0] != heads)
+        api_form_fault(form, field, API_SHAPE_MISMATCH, "expected %zu heads in axis 0, got the shape %s", heads, shape);
+    t->ok = w->split && t->shape[0] == heads;
+    t->rank = 1;
+    t->shape[0] = t->count;
 }
 
 static void read_vector(api_form *form, api_field field, api_tensor *t) {
@@ -55,19 +106,23 @@ static void read_vector(api_form *form, api_field field, api_tensor *t) {
 
 static void read_fields(api_form *form, inputs *in) {
     static const char *const layouts[] = {"in_out", "out_in"};
-    size_t choice = 0;
+    static const char *const orders[] = {"q_k_v", "per_head", "per_group"};
+    size_t choice = 0, order = Q_K_V;
+    api_form_choice(form, W_QKV_LAYOUT, orders, 3, &order);
+    in->qkv_layout = (qkv_layout)order;
     api_form_choice(form, WEIGHT_LAYOUT, layouts, 2, &choice);
     in->out_in = choice == 1;
     read_vector(form, X, &in->x);
     read_vector(form, CONTEXT, &in->context);
-    read_weight(form, in, W_Q, &in->w_q);
-    read_weight(form, in, W_K, &in->w_k);
-    read_weight(form, in, W_V, &in->w_v);
-    read_weight(form, in, W_O, &in->w_o);
-    read_weight(form, in, W_QKV, &in->w_qkv);
-    read_vector(form, B_Q, &in->b_q);
-    read_vector(form, B_K, &in->b_k);
-    read_vector(form, B_V, &in->b_v);
+    read_vector(form, VALUE_CONTEXT, &in->value_context);
+    read_weight(form, in, W_Q, in->heads, &in->w_q);
+    read_weight(form, in, W_K, in->kv_heads, &in->w_k);
+    read_weight(form, in, W_V, in->kv_heads, &in->w_v);
+    read_weight(form, in, W_O, in->heads, &in->w_o);
+    read_weight(form, in, W_QKV, 0, &in->w_qkv);
+    read_bias(form, B_Q, &in->w_q, in->heads, &in->b_q);
+    read_bias(form, B_K, &in->w_k, in->kv_heads, &in->b_k);
+    read_bias(form, B_V, &in->w_v, in->kv_heads, &in->b_v);
     read_vector(form, B_O, &in->b_o);
     read_vector(form, B_QKV, &in->b_qkv);
     read_vector(form, HEAD_MASK, &in->head_mask);
@@ -79,6 +134,7 @@ static void check_presence(api_form *form, const inputs *in) {
     for (size_t i = 0; i < 3; i++) {
         const api_tensor *t = &separate[i]->tensor;
         const char *name = api_form_name(form, t->field);
+        if (in->only_cache && i > 0) continue;
         if (!in->w_qkv.tensor.given && !t->given) api_form_missing(form, name, "if there is no w_qkv");
         if (in->w_qkv.tensor.given && t->given)
             api_form_fault(form, W_QKV, API_OUT_OF_RANGE, "cannot be combined with %s", name);
@@ -97,6 +153,27 @@ static void check_presence(api_form *form, const inputs *in) {
         snprintf(why, sizeof why, "beside %s", api_form_name(form, pairs[i].bias->field));
         api_form_missing(form, api_form_name(form, pairs[i].weight->tensor.field), why);
     }
+}
+
+/* What has a meaning only beside another field, or none beside it. */
+static void check_company(api_form *form, const inputs *in) {
+    if (api_form_has(form, W_QKV_LAYOUT) && !in->w_qkv.tensor.given)
+        api_form_fault(form, W_QKV_LAYOUT, API_OUT_OF_RANGE, "has a meaning only with w_qkv, which is not there");
+    if (in->value_context.given && in->w_qkv.tensor.given)
+        api_form_fault(form, VALUE_CONTEXT, API_OUT_OF_RANGE,
+                       "cannot be combined with w_qkv, which projects one input; use w_q, w_k and w_v");
+    if (in->value_context.given && in->only_cache)
+        api_form_fault(form, VALUE_CONTEXT, API_OUT_OF_RANGE, "has a meaning only with w_v, which is not there");
+    if (api_form_has(form, NORM_EPS) && !api_form_has(form, Q_NORM_WEIGHT) && !api_form_has(form, K_NORM_WEIGHT))
+        api_form_fault(form, NORM_EPS, API_OUT_OF_RANGE,
+                       "has a meaning only with q_norm_weight or k_norm_weight, which are not there");
+    if (in->only_cache && api_form_has(form, K_NORM_WEIGHT))
+        api_form_fault(form, K_NORM_WEIGHT, API_OUT_OF_RANGE, "has a meaning only with new keys; there is no w_k");
+}
+
+static bool is_given(const api_form *form, const char *name) {
+    const size_t field = api_field_find(form->schema, name);
+    return field < api_field_count(form->schema) && api_form_has(form, (api_field)field);
 }
 
 static void read_counts(api_form *form, inputs *in) {
@@ -142,6 +219,22 @@ static void set_context(api_form *form, attn_mha *m, inputs *in) {
     in->context_known = true;
 }
 
+static void set_value_context(api_form *form, attn_mha *m, const inputs *in) {
+    const api_tensor *x = &in->x, *c = &in->value_context;
+    char shape[API_SHAPE_TEXT];
+    if (!c->ok || !in->x_known || (in->context.given && !in->context_known)) return;
+    if (c->rank != x->rank || (c->rank == 3 && c->shape[0] != m->attention.batch) ||
+        c->shape[c->rank - 2] != m->attention.n_new) {
+        api_form_fault(form, VALUE_CONTEXT, API_SHAPE_MISMATCH,
+                       "expected the axes of %s, %zu keys, of any width; got the shape %s",
+                       in->context.given ? "context" : "x", m->attention.n_new,
+                       api_shape_text(shape, c->rank, c->shape));
+        return;
+    }
+    m->value_context = c->data;
+    m->d_value_context = c->shape[c->rank - 1];
+}
+
 /* Columns of each of `count` parts of a weight that has *rows rows (NULL: not known). false: fault, or not known */
 static bool columns_of_head(api_form *form, weight *w, const size_t *rows, const char *input, size_t count,
                             api_field blamed, size_t *columns) {
@@ -180,11 +273,13 @@ static bool set_separate(api_form *form, attn_mha *m, inputs *in) {
     const api_field blamed = api_form_has(form, NUM_KV_HEADS) ? NUM_KV_HEADS : NUM_HEADS;
     const char *source = in->context.given ? "context" : "x";
     const size_t *d_model = in->x_known ? &m->d_model : NULL, *d_context = in->context_known ? &m->d_context : NULL;
+    const size_t *d_value = m->value_context ? &m->d_value_context : in->value_context.given ? NULL : d_context;
     size_t d_k = 0;
     const bool q =
         columns_of_head(form, &in->w_q, d_model, "x", in->heads, NUM_HEADS, &p->d_k) && check_d_k(form, m, &in->w_q);
     bool k = columns_of_head(form, &in->w_k, d_context, source, in->kv_heads, blamed, &d_k);
-    const bool v = columns_of_head(form, &in->w_v, d_context, source, in->kv_heads, blamed, &p->d_v);
+    const bool v = columns_of_head(form, &in->w_v, d_value, in->value_context.given ? "value_context" : source,
+                                   in->kv_heads, blamed, &p->d_v);
     if (q && k && d_k != p->d_k) {
         api_form_fault(form, W_K, API_SHAPE_MISMATCH,
                        "expected %zu columns (%zu key/value heads of d_k = %zu as in w_q), got %zu",
@@ -198,6 +293,65 @@ static bool set_separate(api_form *form, attn_mha *m, inputs *in) {
     return true;
 }
 
+/* w_q alone: keys and values are those of the past, whose d_v is read from past_v. */
+static bool set_query_alone(api_form *form, api_attention_state *a, inputs *in) {
+    attn_mha *m = &a->mha;
+    attn_problem *p = &m->attention;
+    const api_field field = (api_field)api_field_find(form->schema, "past_v");
+    if (!columns_of_head(form, &in->w_q, in->x_known ? &m->d_model : NULL, "x", in->heads, NUM_HEADS, &p->d_k))
+        return false;
+    if (!check_d_k(form, m, &in->w_q) || in->kv_heads == 0) return false;
+    api_form_tensor(form, field, &a->past_v);
+    if (!a->past_v.ok) return false;
+    p->d_v = a->past_v.shape[a->past_v.rank - 1];
+    m->w_q = part_of(m, &in->w_q, in->out_in, 0);
+    m->context = NULL;
+    p->n_new = 0;
+    return true;
+}
+
+/* Where column `column` of w_qkv in the order q, k, v stands in the order of its layout. */
+static size_t column_of(const inputs *in, size_t d, size_t column) {
+    const size_t group = in->heads / in->kv_heads, part = column / d, wide = group + 2;
+    const bool is_q = part < in->heads, is_k = !is_q && part < in->heads + in->kv_heads;
+    const size_t kv = is_q ? part / group : is_k ? part - in->heads : part - in->heads - in->kv_heads;
+    return (kv * wide + (is_q ? part % group : is_k ? group : group + 1)) * d + column % d;
+}
+
+/* w_qkv, or its bias (1 row), with its columns in the order q, k, v. NULL: no memory, error is set. */
+static void *reordered(api_form *form, const inputs *in, const void *data, size_t rows, size_t columns, bool out_in,
+                       size_t d) {
+    const size_t size = attn_sizeof(form->dtype);
+    char *to = api_large(form->memory, api_times_sizes(api_times_sizes(rows, columns), size) + size);
+    if (!to) {
+        form->broken = true;
+        api_error_memory(form->error, form->memory);
+        return NULL;
+    }
+    for (size_t c = 0; c < columns; c++) {
+        const size_t from = column_of(in, d, c);
+        if (out_in && rows > 0) memcpy(to + c * rows * size, (const char *)data + from * rows * size, rows * size);
+        for (size_t r = 0; r < rows && !out_in && c % d == 0; r++)
+            memcpy(to + (r * columns + c) * size, (const char *)data + (r * columns + from) * size, d * size);
+    }
+    return to;
+}
+
+/* The layouts of checkpoints: each head's, or each group's, q, k and v side by side. */
+static bool reorder(api_form *form, inputs *in, size_t d) {
+    if (in->qkv_layout == PER_HEAD && in->heads != in->kv_heads) {
+        api_form_fault(form, W_QKV_LAYOUT, API_OUT_OF_RANGE,
+                       "\"per_head\" needs as many key/value heads as heads; with fewer it is \"per_group\"");
+        return false;
+    }
+    if (in->qkv_layout == Q_K_V) return true;
+    weight *w = &in->w_qkv;
+    w->tensor.data = reordered(form, in, w->tensor.data, w->rows, w->columns, in->out_in, d);
+    if (w->tensor.data && in->b_qkv.ok && in->b_qkv.count == w->columns)
+        in->b_qkv.data = reordered(form, in, in->b_qkv.data, 1, w->columns, false, d);
+    return w->tensor.data != NULL;
+}
+
 /* w_qkv: the columns of q, then k, then v */
 static bool set_packed(api_form *form, attn_mha *m, inputs *in) {
     attn_problem *p = &m->attention;
@@ -209,7 +363,7 @@ static bool set_packed(api_form *form, attn_mha *m, inputs *in) {
     const size_t parts = in->heads && in->kv_heads ? in->heads + 2 * in->kv_heads : 0;
     if (!columns_of_head(form, &in->w_qkv, in->x_known ? &m->d_model : NULL, "x", parts, NUM_HEADS, &p->d_k))
         return false;
-    if (!check_d_k(form, m, &in->w_qkv)) return false;
+    if (!check_d_k(form, m, &in->w_qkv) || !reorder(form, in, p->d_k)) return false;
     p->d_v = p->d_k;
     m->w_q = part_of(m, &in->w_qkv, in->out_in, 0);
     m->w_k = part_of(m, &in->w_qkv, in->out_in, in->heads * p->d_k);
@@ -257,23 +411,52 @@ static void set_output(api_form *form, api_attention_state *a, const inputs *in)
     a->output = api_shape_of((api_axes){a->axes.batch, false}, p->batch, 1, p->n_q, width);
 }
 
+static void set_norms(api_form *form, attn_mha *m, bool known) {
+    api_tensor weights[2];
+    for (size_t i = 0; i < 2; i++) read_vector(form, i == 0 ? Q_NORM_WEIGHT : K_NORM_WEIGHT, &weights[i]);
+    m->norm_eps = 1e-6;
+    if (api_form_has(form, NORM_EPS)) {
+        const attn_dtype dtype = form->dtype;
+        form->dtype = ATTN_F64; /* the norm is computed in double */
+        if (api_form_real(form, NORM_EPS, &m->norm_eps) && m->norm_eps < 0)
+            api_form_fault(form, NORM_EPS, API_OUT_OF_RANGE, "expected a number of at least 0, got %.9g", m->norm_eps);
+        form->dtype = dtype;
+    }
+    if (!known) return;
+    m->q_norm = vector_of(form, &weights[0], m->attention.d_k, "d_k of them");
+    m->k_norm = vector_of(form, &weights[1], m->attention.d_k, "d_k of them");
+}
+
 static void build(api_job *job) {
     api_form *form = &job->form;
     api_attention_state *a = job->state;
     attn_mha *m = &a->mha;
     inputs in = {0};
     m->attention.dtype = form->dtype;
+    read_counts(form, &in);
+    in.only_cache = is_given(form, "past_k") && is_given(form, "past_v") && !api_form_has(form, CONTEXT) &&
+                    !api_form_has(form, W_K) && !api_form_has(form, W_V) && !api_form_has(form, W_QKV);
     read_fields(form, &in);
     check_presence(form, &in);
-    read_counts(form, &in);
+    check_company(form, &in);
     set_x(a, &in);
     set_context(form, m, &in);
+    set_value_context(form, m, &in);
     m->attention.heads = in.heads;
     m->attention.kv_heads = in.kv_heads;
-    const bool known = in.w_qkv.tensor.given ? set_packed(form, m, &in) : set_separate(form, m, &in);
+    const bool known = in.w_qkv.tensor.given ? set_packed(form, m, &in)
+                       : in.only_cache       ? set_query_alone(form, a, &in)
+                                             : set_separate(form, m, &in);
+    set_norms(form, m, known);
     set_biases(form, m, &in);
     if (known || in.w_v.known) set_output(form, a, &in); /* w_o must fit heads and w_v, whatever is wrong elsewhere */
     if (known && in.x_known && in.context_known) api_attention_sized(a, true);
+}
+
+static void set_position_encoding(api_form *form, api_field field, void *state) {
+    static const char *const kinds[] = {"sinusoidal"};
+    size_t choice;
+    if (api_form_choice(form, field, kinds, 1, &choice)) ((api_attention_state *)state)->mha.sinusoidal = true;
 }
 
 /* true, "per_head" or "average" */
@@ -362,20 +545,26 @@ static bool run(const attn_engine *engine, api_job *job, void *scratch, const at
 static const api_field_row own[] = {
     [X] = {"x", API_REALS, 2, 3, API_REQUIRED, NULL},
     [CONTEXT] = {"context", API_REALS, 2, 3, 0, NULL},
-    [W_Q] = {"w_q", API_REALS, 2, 2, 0, NULL},
-    [W_K] = {"w_k", API_REALS, 2, 2, 0, NULL},
-    [W_V] = {"w_v", API_REALS, 2, 2, 0, NULL},
-    [W_O] = {"w_o", API_REALS, 2, 2, 0, NULL},
+    [W_Q] = {"w_q", API_REALS, 2, 3, 0, NULL},
+    [W_K] = {"w_k", API_REALS, 2, 3, 0, NULL},
+    [W_V] = {"w_v", API_REALS, 2, 3, 0, NULL},
+    [W_O] = {"w_o", API_REALS, 2, 3, 0, NULL},
     [W_QKV] = {"w_qkv", API_REALS, 2, 2, 0, NULL},
-    [B_Q] = {"b_q", API_REALS, 1, 1, 0, NULL},
-    [B_K] = {"b_k", API_REALS, 1, 1, 0, NULL},
-    [B_V] = {"b_v", API_REALS, 1, 1, 0, NULL},
+    [B_Q] = {"b_q", API_REALS, 1, 2, 0, NULL},
+    [B_K] = {"b_k", API_REALS, 1, 2, 0, NULL},
+    [B_V] = {"b_v", API_REALS, 1, 2, 0, NULL},
     [B_O] = {"b_o", API_REALS, 1, 1, 0, NULL},
     [B_QKV] = {"b_qkv", API_REALS, 1, 1, 0, NULL},
     [WEIGHT_LAYOUT] = {"weight_layout", API_WORD, 0, 0, 0, NULL},
     [HEAD_MASK] = {"head_mask", API_REALS, 1, 1, 0, NULL},
     [NUM_HEADS] = {"num_heads", API_INTEGER, 0, 0, API_REQUIRED, NULL},
     [NUM_KV_HEADS] = {"num_kv_heads", API_INTEGER, 0, 0, 0, NULL},
+    [VALUE_CONTEXT] = {"value_context", API_REALS, 2, 3, 0, NULL},
+    [W_QKV_LAYOUT] = {"w_qkv_layout", API_WORD, 0, 0, 0, NULL},
+    [POSITION_ENCODING] = {"position_encoding", API_WORD, 0, 0, 0, set_position_encoding},
+    [Q_NORM_WEIGHT] = {"q_norm_weight", API_REALS, 1, 1, 0, NULL},
+    [K_NORM_WEIGHT] = {"k_norm_weight", API_REALS, 1, 1, 0, NULL},
+    [NORM_EPS] = {"norm_eps", API_NUMBER, 0, 0, 0, NULL},
     {"return_weights", API_BOOLEAN | API_WORD, 0, 0, 0, set_return_weights},
 };
 static const api_field_table own_fields = API_TABLE(own);

@@ -1,5 +1,6 @@
 /* Positions, and the biases that depend on the distance of a key from its query (docs/api.md). */
 #include <math.h>
+#include <string.h>
 
 #include "attention_fields.h"
 
@@ -126,6 +127,7 @@ static const int64_t *read_positions(api_form *form, api_field field, const api_
     static const char *const users[] = {"rope", "alibi", "relative_bias"};
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         used |= api_form_has(form, (api_field)api_field_find(form->schema, users[i]));
+    used |= a->mha.sinusoidal && (strcmp(api_form_name(form, field), "positions") == 0 || a->mha.context != NULL);
     if (!used) {
         api_form_fault(form, field, API_OUT_OF_RANGE,
                        "has a meaning only with rope, alibi or relative_bias, none of which is there");

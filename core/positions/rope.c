@@ -1,9 +1,5 @@
-/* Rotary positions: every pair of columns of a query or key is a point that its position turns.
- *
- * Cosines and sines are the same for all heads: a table has a row for each position of a batch. The angle of position
- * p + b is that of p plus that of b: turns of 0 to BLOCK - 1 positions are computed once, and a block of rows needs the
- * turn of its first position besides. Both come from angles of 113 bits; their product errs by two roundings of a
- * double. */
+/* Rotary positions: every pair of columns of a query or key is a point that its position turns. Cosines and sines are
+ * the same for all heads: a table has a row for each position of a batch (turns.h). */
 #include "rope.h"
 
 #include <string.h>
@@ -11,26 +7,22 @@
 #include "../engine/ops.h"
 #include "../engine/workspace.h"
 #include "frequencies.h"
+#include "turns.h"
 
-enum { BLOCK = 32 }; /* positions that share one exact turn, rows of one item */
+enum { BLOCK = ATTN_TURNS_BLOCK };
 
 /* q or new k, and the table of its positions. */
 typedef struct rope_side {
     attn_view view;
-    size_t heads, n, tables; /* tables: batches with positions of their own, 1: all have the same */
-    const int64_t *positions;
-    size_t positions_batch;
-    bool is_query;
-    real *table; /* (tables, n, dim): cosines of the pairs, then sines */
-    real *out;   /* (batch, heads, n, d_k) */
-    real *copy;  /* the same for the caller, or NULL */
+    size_t heads;
+    attn_turns turns;
+    real *out;  /* (batch, heads, n, d_k) */
+    real *copy; /* the same for the caller, or NULL */
 } rope_side;
 
 typedef struct rope_run {
     const attn_problem *problem;
-    attn_quad *frequencies; /* (dim / 2) */
-    double *turns;          /* (BLOCK, dim): cosines and sines of b positions */
-    rope_side side;         /* at work */
+    rope_side side; /* at work */
 } rope_run;
 
 static size_t tables_of(const attn_problem *p, bool query) {
@@ -38,6 +30,11 @@ static size_t tables_of(const attn_problem *p, bool query) {
     const size_t stride = query ? p->positions_batch : p->key_positions_batch;
     const bool own = positions ? stride > 0 : query && p->query_offset != NULL;
     return own ? p->batch : p->batch > 0;
+}
+
+/* true if q and new k have the same positions: one table serves both */
+static bool shares_table(const attn_problem *p) {
+    return !p->positions && !p->key_positions && !p->query_offset && p->n_q == p->n_new;
 }
 
 typedef struct layout {
@@ -50,57 +47,14 @@ static layout layout_of(const attn_problem *p) {
     at.frequencies = attn_reserve(&at.total, dim / 2, sizeof(attn_quad));
     at.turns = attn_reserve(&at.total, attn_product(BLOCK, dim), sizeof(double));
     at.q_table = attn_reserve(&at.total, attn_product(tables_of(p, true), p->n_q), attn_product(dim, sizeof(real)));
-    at.k_table = attn_reserve(&at.total, attn_product(tables_of(p, false), p->n_new), attn_product(dim, sizeof(real)));
+    const size_t k_tables = shares_table(p) ? 0 : tables_of(p, false);
+    at.k_table = attn_reserve(&at.total, attn_product(k_tables, p->n_new), attn_product(dim, sizeof(real)));
     at.q = attn_reserve(&at.total, attn_product(attn_product(p->batch, p->heads), p->n_q), width);
     at.k = attn_reserve(&at.total, attn_product(attn_product(p->batch, p->kv_heads), p->n_new), width);
     return at;
 }
 
 size_t ATTN_T(attn_rope_workspace)(const attn_problem *problem) { return layout_of(problem).total; }
-
-static int64_t position_of(const rope_run *run, size_t batch, size_t row) {
-    const rope_side *side = &run->side;
-    const attn_problem *p = run->problem;
-    if (side->positions) return side->positions[batch * side->positions_batch + row];
-    if (!side->is_query || !p->query_offset) return (int64_t)(p->n_past + row);
-    return (int64_t)row + p->query_offset[batch];
-}
-
-/* The turns of `b` positions, b < BLOCK. */
-static void turns_item(void *arg, size_t b, size_t slot) {
-    const rope_run *run = arg;
-    const size_t half = run->problem->rope->dim / 2;
-    double *row = run->turns + b * 2 * half;
-    (void)slot;
-    for (size_t t = 0; t < half; t++) attn_quad_turn((attn_quad)b * run->frequencies[t], &row[t], &row[half + t]);
-}
-
-/* A block of rows of one table. */
-static void table_item(void *arg, size_t item, size_t slot) {
-    const rope_run *run = arg;
-    const rope_side *side = &run->side;
-    const size_t half = run->problem->rope->dim / 2, blocks = (side->n + BLOCK - 1) / BLOCK;
-    const size_t batch = item / blocks, first = item % blocks * BLOCK;
-    const size_t last = first + BLOCK < side->n ? first + BLOCK : side->n;
-    const double factor = run->problem->rope->attention_factor;
-    real *row = side->table + (batch * side->n + first) * 2 * half;
-    (void)slot;
-    for (size_t t = 0; t < half; t++) {
-        int64_t exact = 0;
-        double cosine = 1, sine = 0;
-        for (size_t i = first; i < last; i++) {
-            const int64_t position = position_of(run, batch, i);
-            if (i == first || position < exact || position >= exact + BLOCK) {
-                exact = position;
-                attn_quad_turn((attn_quad)position * run->frequencies[t], &cosine, &sine);
-            }
-            const double *turn = run->turns + (size_t)(position - exact) * 2 * half + t;
-            real *cell = row + (i - first) * 2 * half + t;
-            cell[0] = (real)(factor * (cosine * turn[0] - sine * turn[half]));
-            cell[half] = (real)(factor * (sine * turn[0] + cosine * turn[half]));
-        }
-    }
-}
 
 /* out = x turned by the table's row, (dim) cosines and sines; columns from dim on as they are */
 static void rotate_row(const attn_rope *rope, size_t d, const real *restrict x, const real *restrict turn,
@@ -125,25 +79,24 @@ static void rotate_item(void *arg, size_t item, size_t slot) {
     const rope_run *run = arg;
     const rope_side *side = &run->side;
     const attn_rope *rope = run->problem->rope;
-    const size_t d = run->problem->d_k, blocks = (side->n + BLOCK - 1) / BLOCK, pair = item / blocks;
+    const size_t n = side->turns.n, d = run->problem->d_k, blocks = (n + BLOCK - 1) / BLOCK, pair = item / blocks;
     const size_t batch = pair / side->heads, head = pair % side->heads, first = item % blocks * BLOCK;
-    const size_t table = side->tables > 1 ? batch : 0;
+    const size_t table = side->turns.tables > 1 ? batch : 0;
     (void)slot;
-    for (size_t i = first; i < first + BLOCK && i < side->n; i++) {
+    for (size_t i = first; i < first + BLOCK && i < n; i++) {
         const real *x =
             (const real *)side->view.data + batch * side->view.batch + head * side->view.head + i * side->view.row;
-        const size_t at = (pair * side->n + i) * d;
-        rotate_row(rope, d, x, side->table + (table * side->n + i) * rope->dim, side->out + at);
+        const size_t at = (pair * n + i) * d;
+        rotate_row(rope, d, x, (const real *)side->turns.table + (table * n + i) * rope->dim, side->out + at);
         if (side->copy) memcpy(side->copy + at, side->out + at, d * sizeof(real));
     }
 }
 
-static attn_view rotate_side(const attn_engine *engine, rope_run *run, rope_side side) {
-    const size_t blocks = (side.n + BLOCK - 1) / BLOCK, d = run->problem->d_k;
-    run->side = side;
-    attn_pool_for(engine->pool, side.tables * blocks, table_item, run);
-    attn_pool_for(engine->pool, run->problem->batch * side.heads * blocks, rotate_item, run);
-    return (attn_view){side.out, side.heads * side.n * d, side.n * d, d};
+static attn_view rotate_side(const attn_engine *engine, const attn_problem *problem, const rope_side *side) {
+    rope_run run = {problem, *side};
+    const size_t n = side->turns.n, blocks = (n + BLOCK - 1) / BLOCK, d = problem->d_k;
+    attn_pool_for(engine->pool, problem->batch * side->heads * blocks, rotate_item, &run);
+    return (attn_view){side->out, side->heads * n * d, n * d, d};
 }
 
 /* The number of positions in use: past and new keys, or more if a position is beyond them. */
@@ -164,32 +117,41 @@ void ATTN_T(attn_rope_rotate)(const attn_engine *engine, const attn_problem *pro
     const attn_rope *rope = problem->rope;
     const layout at = layout_of(problem);
     char *base = workspace;
-    rope_run run = {.problem = problem,
-                    .frequencies = (attn_quad *)(void *)(base + at.frequencies),
-                    .turns = (double *)(void *)(base + at.turns)};
-    attn_rope_frequencies(rope, length_of(problem), run.frequencies);
-    attn_pool_for(engine->pool, BLOCK, turns_item, &run);
+    attn_quad *frequencies = (attn_quad *)(void *)(base + at.frequencies);
+    attn_rope_frequencies(rope, length_of(problem), frequencies);
+    rope_side q = {.view = problem->q,
+                   .heads = problem->heads,
+                   .turns = {.frequencies = frequencies,
+                             .half = rope->dim / 2,
+                             .factor = rope->attention_factor,
+                             .n = problem->n_q,
+                             .tables = tables_of(problem, true),
+                             .positions = problem->positions,
+                             .positions_batch = problem->positions_batch,
+                             .offsets = problem->query_offset,
+                             .first = (int64_t)problem->n_past,
+                             .steps = (double *)(void *)(base + at.turns),
+                             .table = base + at.q_table},
+                   .out = (real *)(void *)(base + at.q),
+                   .copy = results->q_rotated};
+    rope_side k = q;
+    k.view = problem->k;
+    k.heads = problem->kv_heads;
+    k.out = (real *)(void *)(base + at.k);
+    k.copy = results->k_rotated;
+    ATTN_T(attn_turns_begin)(engine, &q.turns);
+    ATTN_T(attn_turns_fill)(engine, &q.turns);
+    if (!shares_table(problem)) {
+        k.turns.n = problem->n_new;
+        k.turns.tables = tables_of(problem, false);
+        k.turns.positions = problem->key_positions;
+        k.turns.positions_batch = problem->key_positions_batch;
+        k.turns.offsets = NULL;
+        k.turns.table = base + at.k_table;
+        ATTN_T(attn_turns_fill)(engine, &k.turns);
+    }
     *rotated = *problem;
     rotated->rope = NULL;
-    rotated->q = rotate_side(engine, &run,
-                             (rope_side){.view = problem->q,
-                                         .heads = problem->heads,
-                                         .n = problem->n_q,
-                                         .tables = tables_of(problem, true),
-                                         .positions = problem->positions,
-                                         .positions_batch = problem->positions_batch,
-                                         .is_query = true,
-                                         .table = (real *)(void *)(base + at.q_table),
-                                         .out = (real *)(void *)(base + at.q),
-                                         .copy = results->q_rotated});
-    rotated->k = rotate_side(engine, &run,
-                             (rope_side){.view = problem->k,
-                                         .heads = problem->kv_heads,
-                                         .n = problem->n_new,
-                                         .tables = tables_of(problem, false),
-                                         .positions = problem->key_positions,
-                                         .positions_batch = problem->key_positions_batch,
-                                         .table = (real *)(void *)(base + at.k_table),
-                                         .out = (real *)(void *)(base + at.k),
-                                         .copy = results->k_rotated});
+    rotated->q = rotate_side(engine, problem, &q);
+    rotated->k = rotate_side(engine, problem, &k);
 }

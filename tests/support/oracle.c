@@ -318,21 +318,23 @@ void oracle_free(oracle *o) {
 
 /* (rows, inner) times the weight plus bias, element (row, column) */
 static void linear(oracle_tensor *t, size_t index, attn_dtype dtype, const void *x, size_t row, size_t inner,
-                   const attn_weight *w, const void *bias, size_t column) {
-    long double sum = bias ? oracle_at(dtype, bias, column) : 0, terms = fabsl(sum);
+                   const attn_weight *w, const void *bias, size_t column, bool positioned) {
+    long double sum = bias ? oracle_at(dtype, bias, column) : 0, terms = fabsl(sum), slack = 0;
     for (size_t i = 0; i < inner; i++) {
         const size_t at = w->out_in ? column * w->stride + i : i * w->stride + column;
         const long double term = oracle_at(dtype, x, row * inner + i) * oracle_at(dtype, w->data, at);
         sum += term;
         terms += fabsl(term);
+        if (positioned)
+            slack += (1 + fabsl(oracle_at(dtype, x, row * inner + i))) * fabsl(oracle_at(dtype, w->data, at));
     }
     const long double t_count = (long double)inner + (bias ? 1 : 0);
-    set(t, index, sum, (8 + t_count / 2) * eps_of(dtype) * terms + (1 + t_count / 2) * tiny_of(dtype));
+    set(t, index, sum, ((8 + t_count / 2) * terms + slack) * eps_of(dtype) + (1 + t_count / 2) * tiny_of(dtype));
 }
 
 /* x W + b in the shape (batch, heads, n, d) */
 static oracle_tensor projected(const attn_mha *m, const void *x, size_t n, size_t inner, const attn_weight *w,
-                               const void *bias, size_t heads, size_t d) {
+                               const void *bias, size_t heads, size_t d, bool positioned) {
     const size_t batch = m->attention.batch;
     oracle_tensor t = tensor(batch * heads * n * d);
     size_t at = 0;
@@ -340,7 +342,7 @@ static oracle_tensor projected(const attn_mha *m, const void *x, size_t n, size_
         for (size_t h = 0; h < heads; h++)
             for (size_t i = 0; i < n; i++)
                 for (size_t c = 0; c < d; c++)
-                    linear(&t, at++, m->attention.dtype, x, b * n + i, inner, w, bias, h * d + c);
+                    linear(&t, at++, m->attention.dtype, x, b * n + i, inner, w, bias, h * d + c, positioned);
     return t;
 }
 
@@ -399,7 +401,8 @@ static void project_out(oracle_mha *o, const attn_mha *m, const attn_mha_results
     const size_t rows = a->batch * a->n_q;
     o->output = tensor(rows * m->d_out);
     for (size_t at = 0; at < rows * m->d_out; at++) {
-        linear(&o->output, at, a->dtype, heads, at / m->d_out, a->heads * a->d_v, &m->w_o, m->b_o, at % m->d_out);
+        linear(&o->output, at, a->dtype, heads, at / m->d_out, a->heads * a->d_v, &m->w_o, m->b_o, at % m->d_out,
+               false);
         if (r->output)
             judge(a->dtype, o->output.value[at], o->output.bound[at],
                   (attn_fault){ATTN_STAGE_PROJECTION, at / m->d_out / a->n_q, 0, at / m->d_out % a->n_q, at % m->d_out},
@@ -407,21 +410,61 @@ static void project_out(oracle_mha *o, const attn_mha *m, const attn_mha_results
     }
 }
 
+/* x plus the sines and cosines of its positions, rounded */
+static void *positioned(attn_dtype dtype, const void *x, size_t batch, size_t n, size_t d, const int64_t *positions,
+                        size_t stride, const int64_t *offsets, int64_t first) {
+    void *sum = room(batch * n * d, attn_sizeof(dtype));
+    for (size_t at = 0; at < batch * n * d; at++) {
+        const size_t c = at % d, i = at / d % n, b = at / d / n;
+        const int64_t p = positions ? positions[b * stride + i] : (int64_t)i + (offsets ? offsets[b] : first);
+        const long double angle = (long double)p * powl(10000, -(long double)(c - c % 2) / (long double)d);
+        oracle_put(dtype, sum, at, oracle_at(dtype, x, at) + (c % 2 ? cosl(angle) : sinl(angle)));
+    }
+    return sum;
+}
+
+/* rows of d numbers, in place: x / sqrt(mean x^2 + eps) times weight */
+static void normalize(attn_dtype dtype, void *x, size_t rows, size_t d, const void *weight, double eps) {
+    for (size_t r = 0; weight && r < rows; r++) {
+        long double squares = 0;
+        for (size_t c = 0; c < d; c++) squares += powl(oracle_at(dtype, x, r * d + c), 2);
+        const long double root = sqrtl(squares / (long double)d + eps);
+        for (size_t c = 0; c < d; c++)
+            oracle_put(dtype, x, r * d + c, oracle_at(dtype, x, r * d + c) / root * oracle_at(dtype, weight, c));
+    }
+}
+
 oracle_mha *oracle_mha_new(const attn_mha *m, const attn_mha_results *results, const attn_mha_results *computed) {
     const attn_problem *a = &m->attention;
-    const void *context = m->context ? m->context : m->x;
     oracle_mha *o = room(1, sizeof *o);
-    o->q = projected(m, m->x, a->n_q, m->d_model, &m->w_q, m->b_q, a->heads, a->d_k);
-    o->k = projected(m, context, a->n_new, m->d_context, &m->w_k, m->b_k, a->kv_heads, a->d_k);
-    o->v = projected(m, context, a->n_new, m->d_context, &m->w_v, m->b_v, a->kv_heads, a->d_v);
+    const bool waves = m->sinusoidal, own = m->value_context != NULL;
+    void *x = NULL, *c = NULL;
+    if (waves)
+        x = positioned(a->dtype, m->x, a->batch, a->n_q, m->d_model, a->positions, a->positions_batch, a->query_offset,
+                       (int64_t)a->n_past);
+    if (waves && m->context)
+        c = positioned(a->dtype, m->context, a->batch, a->n_new, m->d_context, a->key_positions, a->key_positions_batch,
+                       NULL, (int64_t)a->n_past);
+    const void *input = waves ? x : m->x, *context = !m->context ? input : waves ? c : m->context;
+    o->q = projected(m, input, a->n_q, m->d_model, &m->w_q, m->b_q, a->heads, a->d_k, waves);
+    o->k = projected(m, context, a->n_new, m->d_context, &m->w_k, m->b_k, a->kv_heads, a->d_k, waves);
+    o->v = projected(m, own ? m->value_context : context, a->n_new, own ? m->d_value_context : m->d_context, &m->w_v,
+                     m->b_v, a->kv_heads, a->d_v, waves);
+    free(x);
+    free(c);
     judge_projections(o, m, results);
     void *q = rounded(a->dtype, &o->q, computed->q), *k = rounded(a->dtype, &o->k, computed->k);
     void *v = rounded(a->dtype, &o->v, computed->v);
+    normalize(a->dtype, q, a->batch * a->heads * a->n_q, a->d_k, m->q_norm, m->norm_eps);
+    normalize(a->dtype, k, a->batch * a->kv_heads * a->n_new, a->d_k, m->k_norm, m->norm_eps);
     attn_problem inner = *a;
     inner.q = (attn_view){q, a->heads * a->n_q * a->d_k, a->n_q * a->d_k, a->d_k};
     inner.k = (attn_view){k, a->kv_heads * a->n_new * a->d_k, a->n_new * a->d_k, a->d_k};
     inner.v = (attn_view){v, a->kv_heads * a->n_new * a->d_v, a->n_new * a->d_v, a->d_v};
     o->attention = oracle_attention(&inner, &results->attention);
+    const oracle_tensor *present = &o->attention->present_k; /* new keys are those of a norm, or exact */
+    for (size_t i = 0; m->k_norm && i < present->count; i++)
+        present->bound[i] = 4 * eps_of(a->dtype) * fabsl(present->value[i]) + tiny_of(a->dtype);
     o->doubtful |= o->attention->doubtful;
     if (o->attention->overflows && !o->overflows) o->fault = o->attention->fault;
     o->overflows |= o->attention->overflows;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../support/check.h"
@@ -41,7 +42,8 @@ static attn_weight random_weight(bag *owner, attn_dtype dtype, size_t rows, size
 
 typedef struct mha_sizes {
     size_t batch, heads, kv_heads, n_q, n_new, d_k, d_v, d_model, d_context, d_out;
-    bool cross, w_o, biases, head_mask;
+    bool cross, w_o, biases, head_mask, sinusoidal, norms;
+    size_t d_value; /* of a value_context; 0: none */
 } mha_sizes;
 
 static attn_mha build(bag *owner, attn_dtype dtype, const mha_sizes *s) {
@@ -63,7 +65,17 @@ static attn_mha build(bag *owner, attn_dtype dtype, const mha_sizes *s) {
     if (s->cross) m.context = numbers_random(owner, dtype, s->batch * n_new * d_context, 1);
     m.w_q = random_weight(owner, dtype, s->d_model, s->heads * s->d_k, into_q);
     m.w_k = random_weight(owner, dtype, d_context, s->kv_heads * s->d_k, into_kv);
-    m.w_v = random_weight(owner, dtype, d_context, s->kv_heads * s->d_v, into_kv);
+    m.w_v = random_weight(owner, dtype, s->d_value ? s->d_value : d_context, s->kv_heads * s->d_v, into_kv);
+    if (s->d_value) {
+        m.value_context = numbers_random(owner, dtype, s->batch * n_new * s->d_value, 1);
+        m.d_value_context = s->d_value;
+    }
+    m.sinusoidal = s->sinusoidal;
+    m.norm_eps = 1e-6;
+    if (s->norms) {
+        m.q_norm = numbers_random(owner, dtype, s->d_k, 1);
+        if (chance(2)) m.k_norm = numbers_random(owner, dtype, s->d_k, 1);
+    }
     if (s->w_o)
         m.w_o = random_weight(owner, dtype, s->heads * s->d_v, s->d_out, 1 / sqrt((double)(s->heads * s->d_v) + 1));
     if (s->biases) {
@@ -78,6 +90,19 @@ static attn_mha build(bag *owner, attn_dtype dtype, const mha_sizes *s) {
         m.head_mask = mask;
     }
     return m;
+}
+
+/* The oracle's 64 bits suffice for the angles of positions up to some hundreds. */
+static bool near(const attn_problem *p) {
+    bool ok = true;
+    for (size_t b = 0; b < p->batch; b++) {
+        if (p->query_offset) ok &= llabs(p->query_offset[b]) < 1024;
+        for (size_t i = 0; p->positions && i < p->n_q; i++)
+            ok &= llabs(p->positions[b * p->positions_batch + i]) < 1024;
+        for (size_t j = 0; p->key_positions && j < p->n_new; j++)
+            ok &= llabs(p->key_positions[b * p->key_positions_batch + j]) < 1024;
+    }
+    return ok;
 }
 
 static mha_sizes random_sizes(void) {
@@ -95,14 +120,18 @@ static mha_sizes random_sizes(void) {
                        .cross = chance(2),
                        .w_o = !chance(3),
                        .biases = chance(2),
-                       .head_mask = chance(3)};
+                       .head_mask = chance(3),
+                       .sinusoidal = chance(4),
+                       .norms = chance(4),
+                       .d_value = chance(4) ? between(1, 20) : 0};
 }
 
 static const char *mha_text(const attn_mha *m) {
     static _Thread_local char text[600];
-    snprintf(text, sizeof text, "%s, d_model %zu d_context %zu d_out %zu%s%s%s", problem_text(&m->attention),
+    snprintf(text, sizeof text, "%s, d_model %zu d_context %zu d_out %zu%s%s%s%s%s%s", problem_text(&m->attention),
              m->d_model, m->d_context, m->w_o.data ? m->d_out : 0, m->context ? " context" : "",
-             m->b_q ? " biases" : "", m->head_mask ? " head_mask" : "");
+             m->b_q ? " biases" : "", m->head_mask ? " head_mask" : "", m->sinusoidal ? " sinusoidal" : "",
+             m->q_norm ? " norms" : "", m->value_context ? " value_context" : "");
     return text;
 }
 
@@ -196,6 +225,7 @@ static void random_problems(const attn_engine *engine, attn_dtype dtype) {
         const mha_sizes sizes = random_sizes();
         attn_mha m = build(&owner, dtype, &sizes);
         problem_options(&owner, &m.attention);
+        m.sinusoidal &= near(&m.attention);
         check_mha(engine, &m);
         bag_empty(&owner);
     }
@@ -388,6 +418,7 @@ static void magnitudes(const attn_engine *engine, attn_dtype dtype) {
         sizes.n_q = sizes.n_new = 8;
         attn_mha m = build(&owner, dtype, &sizes);
         problem_options(&owner, &m.attention);
+        m.sinusoidal &= near(&m.attention);
         void *x = (void *)(uintptr_t)m.x;
         for (size_t c = 0; c < sizes.batch * 8 * sizes.d_model; c++)
             if (chance(40))
