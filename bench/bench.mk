@@ -19,6 +19,7 @@ bench-deps:
 bench: bench-deps
 	@$(MAKE) --no-print-directory $(JOBS) $(B)/core_bench $(VENV)/installed/bench
 	$(VENV)/bin/python bench/run.py $(B)/core_bench $(BENCH_ARGS)
+	python3 bench/section.py growth python3 bench/growth.py $(B)/core_bench
 bench-wire: bench-deps
 	@$(MAKE) --no-print-directory $(JOBS) $(B)/bench/wire_bench
 	python3 bench/section.py wire $(B)/bench/wire_bench

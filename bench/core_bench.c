@@ -5,7 +5,8 @@
  * A reader that alternates these lines with calls of other libraries compares them under the same conditions: see
  * peers.py. The same line again is measured on the same tensors. WORK is
  *
- *     attention   heads kv_heads n_q n_k d threads f64 causal window weights      one attn_run
+ *     attention   heads kv_heads n_q n_k d threads f64 causal window segment weights
+ *                 one attn_run; segment: the length of sequences packed side by side
  *     memory      the same                          not seconds: the bytes of workspace of that run
  *     mha         heads n d_model threads                                         one attn_mha_run, all projections
  *     tiny, loop  -                                 the 2 x 3 worked example, by attn_run and by plain loops
@@ -29,7 +30,7 @@
 
 typedef struct spec {
     char work[16];
-    size_t heads, kv_heads, n_q, n_k, d, d_model, threads;
+    size_t heads, kv_heads, n_q, n_k, d, d_model, threads, segment;
     long window;
     bool f64, causal, weights;
 } spec;
@@ -39,6 +40,7 @@ typedef struct bench {
     attn_engine engine;
     attn_mha mha; /* or only mha.attention */
     attn_mha_results results;
+    attn_segments segments;
     void *workspace;
     void *blocks[16];
     size_t block_count;
@@ -103,6 +105,19 @@ static void prepare_attention(bench *b) {
     b->workspace = block(b, attn_workspace(&b->engine, p, &b->results.attention));
 }
 
+/* Sequences of `segment` tokens side by side */
+static void prepare_segments(bench *b) {
+    const spec *s = &b->spec;
+    const size_t most = s->n_q > s->n_k ? s->n_q : s->n_k;
+    int64_t *ids = block(b, most * sizeof *ids);
+    size_t *spans = block(b, s->n_q * 2 * sizeof *spans);
+    attn_segment_run *runs = block(b, s->n_k * sizeof *runs);
+    for (size_t i = 0; i < most; i++) ids[i] = (int64_t)(i / s->segment);
+    b->segments = (attn_segments){.of_query = ids, .of_key = ids, .spans = spans};
+    b->segments.gaps = attn_segment_spans(s->n_q, ids, s->n_k, ids, runs, spans);
+    b->mha.attention.segments = &b->segments;
+}
+
 static void prepare_mha(bench *b) {
     const spec *s = &b->spec;
     attn_mha *m = &b->mha;
@@ -157,6 +172,7 @@ static void prepare(bench *b) {
         .window_right = s->window,
         .scale = 1 / sqrt((double)s->d),
     };
+    if (s->segment > 0) prepare_segments(b);
     if (is(s, "attention")) prepare_attention(b);
     if (is(s, "memory")) b->results.attention.output.data = &b->results; /* wanted; never written */
     if (is(s, "mha")) prepare_mha(b);
@@ -241,9 +257,11 @@ static bool read_spec(char *line, spec *s) {
         const struct {
             const char *name;
             size_t *place;
-        } sizes[] = {
-            {"heads", &s->heads}, {"kv_heads", &s->kv_heads}, {"n_q", &s->n_q},        {"n_k", &s->n_k}, {"n", &s->n_q},
-            {"d", &s->d},         {"d_model", &s->d_model},   {"threads", &s->threads}};
+        } sizes[] = {{"heads", &s->heads},     {"kv_heads", &s->kv_heads},
+                     {"n_q", &s->n_q},         {"n_k", &s->n_k},
+                     {"n", &s->n_q},           {"d", &s->d},
+                     {"d_model", &s->d_model}, {"threads", &s->threads},
+                     {"segment", &s->segment}};
         bool known = false;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             if (strcmp(word, sizes[i].name) == 0) *sizes[i].place = size, known = true;

@@ -152,6 +152,28 @@ void attn_relative_edges(size_t buckets, int64_t max_distance, int64_t *edges);
 /* Press et al.'s slopes (arXiv:2108.12409, section 3) for any number of heads, as their code has it. */
 void attn_alibi_slopes(size_t heads, double *slopes);
 
+/* Sequences that are packed side by side: a query attends only to keys of its own segment, those with the same id. */
+typedef struct attn_segments {
+    const int64_t *of_query,
+        *of_key; /* (n_q), (n_k); a batch's ids stand `..._batch` after the one before (0: the same) */
+    size_t of_query_batch, of_key_batch;
+    const size_t *spans; /* (n_q, 2) of attn_segment_spans, spans_batch apart */
+    size_t spans_batch;
+    bool gaps; /* attn_segment_spans found gaps in some batch */
+} attn_segments;
+
+/* A run of keys with one id */
+typedef struct attn_segment_run {
+    int64_t id;
+    size_t lo, hi; /* lo <= j < hi */
+} attn_segment_run;
+
+/* Writes for each query where the keys of its segment begin and end, {0, 0} if there are none; `spans` is (n_q, 2),
+ * `runs` scratch for n_k runs. Returns true if keys of another segment stand between those of one, as they never do in
+ * packed sequences. Takes O((n_q + n_k) log n_k). */
+bool attn_segment_spans(size_t n_q, const int64_t *of_query, size_t n_k, const int64_t *of_key, attn_segment_run *runs,
+                        size_t *spans);
+
 /* What ATTN_LINEAR needs besides: output_i = phi(q_i) S / (phi(q_i) z + eps), S = sum phi(k_j) v_j^T and z = sum
  * phi(k_j) over the keys open to query i (Katharopoulos et al., arXiv:2006.16236, equations 4 to 7 and 18 to 20). A
  * denominator of 0 gives a row of zeros. Only kv_lengths, causal with query_offset and key_mask close keys; scale
@@ -203,6 +225,7 @@ typedef struct attn_problem {
     const int64_t *kv_lengths; /* (batch) keys from this index on are blocked; NULL: none */
     const uint8_t *key_mask;   /* (n_k) of each batch, key_mask_batch apart: 0 blocks the key; NULL: none */
     size_t key_mask_batch;
+    const attn_segments *segments; /* NULL: none */
     const int64_t *query_offset; /* (batch) position of query 0 among the keys; NULL: n_past. Any int64 within +-2^53 */
     bool causal;                 /* key j is open to query i only if j <= i + offset */
     bool has_window;             /* ... only if i + offset - left <= j <= i + offset + right */
@@ -264,7 +287,8 @@ typedef struct attn_fault {
     size_t batch, head, query, key;
 } attn_fault;
 
-/* A key is open to a query only if every one of mask, bias, key_mask, kv_lengths, causal and window leaves it open.
+/* A key is open to a query only if every one of mask, bias, key_mask, segments, kv_lengths, causal and
+ * window leaves it open.
  * Writes open[j] = 1 if key j of (batch, kv_head) is open to at least one query of one head of its group, else 0;
  * open has n_k places. */
 void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open);

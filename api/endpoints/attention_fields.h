@@ -25,6 +25,7 @@ typedef struct api_attention_state {
     api_tensor past_k, past_v; /* likewise */
     attn_rope rope;            /* mha.attention.rope points here if the request has one */
     attn_relative_bias relative_bias; /* likewise */
+    attn_segments segments;           /* likewise */
 } api_attention_state;
 
 /* The options; their state is an api_attention_state. */

@@ -1,4 +1,5 @@
-/* blocks.c: kv_lengths, causal and window as spans, mask, bias and key_mask cell by cell. */
+/* blocks.c: kv_lengths, causal, window and segments as spans, mask, bias, key_mask and gaps of segments cell by cell.
+ */
 #include "blocks.h"
 
 #include <math.h>
@@ -34,20 +35,45 @@ static int64_t span_end(const attn_problem *problem, size_t batch, int64_t posit
 }
 
 attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query) {
+    const attn_segments *segments = problem->segments;
     int64_t position = position_of(problem, batch, query);
-    return (attn_span){(size_t)span_start(problem, position), (size_t)span_end(problem, batch, position)};
+    attn_span span = {(size_t)span_start(problem, position), (size_t)span_end(problem, batch, position)};
+    if (segments == NULL) return span;
+    const size_t *of_segment = segments->spans + batch * segments->spans_batch + 2 * query;
+    if (span.lo < of_segment[0]) span.lo = of_segment[0];
+    if (span.hi > of_segment[1]) span.hi = of_segment[1];
+    return span;
 }
 
-/* The union of the spans of queries first..last: it has no gaps, as neighbouring positions differ by one and an
- * unclipped span is never empty. */
+/* The union of the spans of queries first..last, segments aside: it has no gaps, as neighbouring positions differ by
+ * one and an unclipped span is never empty. */
 static attn_span union_span(const attn_problem *problem, size_t batch, size_t first, size_t last) {
     return (attn_span){(size_t)span_start(problem, position_of(problem, batch, first)),
                        (size_t)span_end(problem, batch, position_of(problem, batch, last))};
 }
 
+/* Segments come in any order: the spans of all queries have to be looked at. */
+static void segment_rows_spans(const attn_problem *problem, attn_rows *rows) {
+    const size_t n_k = count_keys(problem);
+    rows->any = (attn_span){n_k, 0};
+    rows->all = (attn_span){0, n_k};
+    for (size_t i = 0; i < rows->queries; i++) {
+        const attn_span span = attn_query_span(problem, rows->batch, rows->query + i);
+        if (span.lo > rows->all.lo) rows->all.lo = span.lo;
+        if (span.hi < rows->all.hi) rows->all.hi = span.hi;
+        if (span.lo >= span.hi) continue;
+        if (span.lo < rows->any.lo) rows->any.lo = span.lo;
+        if (span.hi > rows->any.hi) rows->any.hi = span.hi;
+    }
+}
+
 void attn_rows_spans(const attn_problem *problem, attn_rows *rows) {
     if (rows->queries == 0 || rows->heads == 0) {
         rows->any = rows->all = (attn_span){0, 0};
+        return;
+    }
+    if (problem->segments != NULL) {
+        segment_rows_spans(problem, rows);
         return;
     }
     size_t last = rows->query + rows->queries - 1;
@@ -66,6 +92,18 @@ static const uint8_t *key_mask_row(const attn_problem *problem, size_t batch) {
     return problem->key_mask != NULL ? problem->key_mask + batch * problem->key_mask_batch : NULL;
 }
 
+/* true if keys within the span of a query may be of another segment */
+static bool has_gaps(const attn_problem *problem) { return problem->segments != NULL && problem->segments->gaps; }
+
+/* The ids of the keys of a batch; *id becomes that of the query. NULL: segments have no gaps, spans tell all. */
+static const int64_t *segment_row(const attn_problem *problem, size_t batch, size_t query, int64_t *id) {
+    const attn_segments *segments = problem->segments;
+    *id = 0;
+    if (!has_gaps(problem)) return NULL;
+    *id = segments->of_query[batch * segments->of_query_batch + query];
+    return segments->of_key + batch * segments->of_key_batch;
+}
+
 /* true if all n bytes are 0 */
 static bool all_zero(const uint8_t *bytes, size_t n) {
     return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0);
@@ -80,17 +118,20 @@ bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, s
     const uint8_t *mask = mask_row(problem, batch, head, query);
     if (mask != NULL && mask[key * problem->mask.key] == 0) return false;
     if (problem->key_mask != NULL && key_mask_row(problem, batch)[key] == 0) return false;
+    int64_t id;
+    const int64_t *ids = segment_row(problem, batch, query, &id);
+    if (ids != NULL && ids[key] != id) return false;
     const attn_broadcast *bias = &problem->bias;
     return bias->data == NULL ||
            !bias_blocks(problem, batch * bias->batch + head * bias->head + query * bias->query + key * bias->key);
 }
 
-/* true if one of the keys lo..hi-1 of a row is open under mask, bias and key_mask */
+/* true if one of the keys lo..hi-1 of a row, part of its span, is open */
 static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, size_t query, size_t lo, size_t hi) {
     if (lo >= hi) return false;
     const uint8_t *mask = mask_row(problem, batch, head, query);
     const uint8_t *keys = key_mask_row(problem, batch);
-    if (mask == NULL && problem->bias.data == NULL && keys == NULL) return true;
+    if (mask == NULL && problem->bias.data == NULL && keys == NULL && !has_gaps(problem)) return true;
     /* rows of zeros are common: leave them fast */
     if (mask != NULL && problem->mask.key == 1 && all_zero(mask + lo, hi - lo)) return false;
     if (keys != NULL && all_zero(keys + lo, hi - lo)) return false;
@@ -100,10 +141,10 @@ static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, 
     return false;
 }
 
-/* true if the rows of two queries hold the same cells of mask and bias */
+/* true if the rows of two queries hold the same cells of mask and bias, and no others of their segments */
 static bool queries_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.query == 0) &&
-           (problem->bias.data == NULL || problem->bias.query == 0);
+           (problem->bias.data == NULL || problem->bias.query == 0) && !has_gaps(problem);
 }
 
 bool attn_heads_share_rows(const attn_problem *problem) {
@@ -118,8 +159,10 @@ attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *
     const uint8_t *keys = key_mask_row(problem, rows->batch);
     if (keys != NULL && all_zero(keys + key, count)) return ATTN_TILE_BLOCKED;
     const bool every_key = keys == NULL || memchr(keys + key, 0, count) == NULL;
-    if (problem->mask.data == NULL && problem->bias.data == NULL && every_key)
-        return inside ? ATTN_TILE_OPEN : ATTN_TILE_MIXED;
+    if (problem->mask.data == NULL && problem->bias.data == NULL && every_key && !has_gaps(problem)) {
+        if (inside) return ATTN_TILE_OPEN;
+        if (problem->segments == NULL) return ATTN_TILE_MIXED;
+    }
 
     size_t heads = attn_heads_share_rows(problem) ? 1 : rows->heads;
     size_t queries = inside && queries_share_rows(problem) ? 1 : rows->queries;
@@ -143,14 +186,16 @@ attn_span attn_reach(const attn_problem *problem, size_t batch) {
     return union_span(problem, batch, 0, problem->n_q - 1);
 }
 
-/* open[j] |= mask, bias and key_mask leave cell (query, j) open, lo <= j < hi: in loops that become vectors, since a
- * mask may hold a byte for each cell of a large problem. */
+/* open[j] |= mask, bias, key_mask and segments leave cell (query, j) open, lo <= j < hi: in loops that become vectors,
+ * since a mask may hold a byte for each cell of a large problem. */
 static void open_row(const attn_problem *problem, size_t batch, size_t head, size_t query, attn_span keys,
                      uint8_t *open) {
     enum { CHUNK = 256 };
     const attn_broadcast *bias = &problem->bias;
     const uint8_t *mask = mask_row(problem, batch, head, query);
     const uint8_t *keep = key_mask_row(problem, batch);
+    int64_t id;
+    const int64_t *ids = segment_row(problem, batch, query, &id);
     const size_t at = batch * bias->batch + head * bias->head + query * bias->query;
     for (size_t first = keys.lo, n; first < keys.hi; first += n) {
         uint8_t may[CHUNK];
@@ -168,6 +213,8 @@ static void open_row(const attn_problem *problem, size_t batch, size_t head, siz
         }
         if (keep != NULL)
             for (size_t j = 0; j < n; j++) may[j] = keep[first + j] != 0 ? may[j] : 0;
+        if (ids != NULL)
+            for (size_t j = 0; j < n; j++) may[j] = ids[first + j] == id ? may[j] : 0;
         for (size_t j = 0; j < n; j++) open[first + j] |= may[j];
     }
 }
@@ -185,16 +232,20 @@ void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, u
     if (problem->n_q == 0 || problem->heads == 0) return;
     const size_t group = problem->heads / problem->kv_heads, last = problem->n_q - 1;
     const size_t heads = attn_heads_share_rows(problem) ? 1 : group;
-    const size_t queries = queries_share_rows(problem) ? 1 : problem->n_q;
+    const bool shared = queries_share_rows(problem), once = shared && problem->segments == NULL;
+    const size_t queries = once ? 1 : problem->n_q;
     attn_span closed = attn_reach(problem, batch);
     for (size_t h = 0; h < heads; h++) {
+        attn_span done = {0, 0};
         for (size_t i = 0; i < queries; i++) {
             closed = still_closed(closed, open);
             if (closed.lo >= closed.hi) return;
             const size_t query = last - i; /* under causal the last sees most */
-            attn_span keys = queries == 1 ? closed : attn_query_span(problem, batch, query);
+            attn_span keys = once ? closed : attn_query_span(problem, batch, query);
             keys.lo = keys.lo > closed.lo ? keys.lo : closed.lo;
             keys.hi = keys.hi < closed.hi ? keys.hi : closed.hi;
+            if (shared && done.lo <= keys.lo && keys.hi <= done.hi) continue; /* as of a query of the same segment */
+            done = keys;
             if (keys.lo < keys.hi) open_row(problem, batch, kv_head * group + h, query, keys, open);
         }
     }

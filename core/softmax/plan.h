@@ -56,9 +56,10 @@ typedef struct attn_plan {
     double query_factor; /* of the queries, if direct: the scale if it is a power of two, so that nothing is rounded */
     double score_scale;  /* of their products with the keys, if direct: the scale if it is none */
     bool out_of_range;   /* scale or softcap is: the tiles are of no use */
-    bool has_open_map;   /* mask, bias or key_mask may block a key for every query: at_open says which it leaves open */
-    size_t open_heads;   /* of a batch: 1 if all key/value heads have the same open keys */
-    bool stats;          /* weights are asked for: the maximum and sum of every row are kept */
+    bool has_open_map; /* mask, bias, key_mask or segments may block a key for every query: at_open says which it leaves
+                          open */
+    size_t open_heads; /* of a batch: 1 if all key/value heads have the same open keys */
+    bool stats;        /* weights are asked for: the maximum and sum of every row are kept */
 
     unsigned char *workspace;
     size_t at_keys, at_values, at_open, at_odd, at_stats, at_partials, at_slots; /* offsets in bytes */

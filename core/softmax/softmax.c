@@ -20,9 +20,9 @@ static void check(const attn_problem *problem) {
     (void)problem; /* without assertions */
 }
 
-/* Open cells of one head, mask and bias aside. */
+/* Open cells of one head, mask, bias, key_mask and gaps of segments aside. */
 static double open_cells(const attn_problem *problem, size_t batch) {
-    bool same = !problem->causal && !problem->has_window;
+    bool same = !problem->causal && !problem->has_window && problem->segments == NULL;
     double cells = 0;
     for (size_t i = 0; i < (same ? problem->n_q > 0 : problem->n_q); i++) {
         attn_span span = attn_query_span(problem, batch, i);

@@ -99,6 +99,12 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
         const uint8_t *m = problem->key_mask + rows->batch * problem->key_mask_batch + key;
         for (size_t j = 0; j < n; j++) s[j] = m[j] != 0 ? s[j] : blocked;
     }
+    const attn_segments *segments = problem->segments;
+    if (segments != NULL && segments->gaps) {
+        const int64_t *ids = segments->of_key + rows->batch * segments->of_key_batch + key;
+        const int64_t id = segments->of_query[rows->batch * segments->of_query_batch + query];
+        for (size_t j = 0; j < n; j++) s[j] = ids[j] == id ? s[j] : blocked;
+    }
     attn_span span = attn_query_span(problem, rows->batch, query);
     size_t lo = span.lo > key ? span.lo - key : 0, hi = span.hi > key ? span.hi - key : 0;
     for (size_t j = 0; j < n && j < lo; j++) s[j] = blocked;

@@ -82,6 +82,9 @@ bool oracle_open(const attn_problem *p, size_t batch, size_t head, size_t query,
         if (bias < 0 && isinf(bias)) return false;
     }
     if (p->key_mask && !p->key_mask[batch * p->key_mask_batch + key]) return false;
+    if (p->segments && p->segments->of_query[batch * p->segments->of_query_batch + query] !=
+                           p->segments->of_key[batch * p->segments->of_key_batch + key])
+        return false;
     if (p->kv_lengths && (int64_t)key >= p->kv_lengths[batch]) return false;
     if (p->causal && ahead > 0) return false;
     if (p->has_window && p->window_right >= 0 && ahead > p->window_right) return false;

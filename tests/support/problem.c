@@ -133,6 +133,32 @@ static void random_key_mask(bag *owner, attn_problem *p) {
     p->key_mask_batch = rows == 1 ? 0 : n_k;
 }
 
+/* Ids of tokens: packed, with gaps, or few that stand anywhere; queries may have ids that no key has. */
+static void random_segments(bag *owner, attn_problem *p) {
+    const size_t n_k = p->n_past + p->n_new, most = p->n_q > n_k ? p->n_q : n_k;
+    const size_t q_rows = chance(2) ? 1 : p->batch, k_rows = chance(2) ? 1 : p->batch, rows = p->batch;
+    attn_segments *s = bag_take(owner, sizeof *s);
+    int64_t *of_query = bag_take(owner, q_rows * p->n_q * sizeof *of_query);
+    int64_t *of_key = bag_take(owner, k_rows * n_k * sizeof *of_key);
+    size_t *spans = bag_take(owner, rows * 2 * p->n_q * sizeof *spans);
+    attn_segment_run *runs = bag_take(owner, n_k * sizeof *runs);
+    const size_t style = check_random_below(4), length = between(1, most + 1);
+    for (size_t i = 0; i < q_rows * p->n_q; i++)
+        of_query[i] = style < 2 ? (int64_t)(i % p->n_q / length) : (int64_t)check_random_below(3) - 1;
+    for (size_t j = 0; j < k_rows * n_k; j++)
+        of_key[j] = style < 3 ? (int64_t)(j % n_k / length) : (int64_t)check_random_below(4) - 1;
+    if (style == 0) /* in the opposite order, and far apart */
+        for (size_t j = 0; j < k_rows * n_k; j++) of_key[j] = of_key[j] == 0 ? INT64_MIN : INT64_MAX - of_key[j];
+    if (style == 0)
+        for (size_t i = 0; i < q_rows * p->n_q; i++)
+            of_query[i] = of_query[i] == 0 ? INT64_MIN : INT64_MAX - of_query[i];
+    *s = (attn_segments){of_query, of_key, q_rows == 1 ? 0 : p->n_q, k_rows == 1 ? 0 : n_k, spans, 2 * p->n_q, false};
+    for (size_t b = 0; b < rows; b++)
+        s->gaps |= attn_segment_spans(p->n_q, of_query + b * s->of_query_batch, n_k, of_key + b * s->of_key_batch, runs,
+                                      spans + b * s->spans_batch);
+    p->segments = s;
+}
+
 static void random_sinks(bag *owner, attn_problem *p) {
     void *sinks = bag_take(owner, p->heads * attn_sizeof(p->dtype));
     for (size_t h = 0; h < p->heads; h++)
@@ -212,6 +238,7 @@ void problem_options(bag *owner, attn_problem *p) {
     if (chance(3)) random_mask(owner, p);
     if (chance(3)) random_bias(owner, p);
     if (chance(4)) random_key_mask(owner, p);
+    if (chance(4)) random_segments(owner, p);
     if (chance(4)) random_sinks(owner, p);
     if (chance(5)) random_scales(owner, p);
     if (chance(3)) random_distance(owner, p);
@@ -268,13 +295,14 @@ attn_problem problem_random(bag *owner, attn_dtype dtype, const problem_limits *
 const char *problem_text(const attn_problem *p) {
     static _Thread_local char text[400];
     snprintf(text, sizeof text,
-             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s%s%s%s%s scale %g softcap %g",
+             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s%s%s%s%s%s scale %g softcap %g",
              p->dtype == ATTN_F64 ? "f64" : "f32", p->batch, p->heads, p->kv_heads, p->n_q, p->n_past, p->n_new, p->d_k,
              p->d_v, p->mask.data ? " mask" : "", p->bias.data ? " bias" : "", p->kv_lengths ? " lengths" : "",
              p->query_offset ? " offset" : "", p->causal ? " causal" : "", p->has_window ? " window" : "",
-             p->key_mask ? " key_mask" : "", p->sinks ? " sinks" : "", p->head_scales ? " scales" : "",
-             p->alibi ? " alibi" : "", p->relative_bias ? " relative_bias" : "",
-             p->positions || p->key_positions ? " positions" : "", p->scale, p->softcap);
+             p->key_mask ? " key_mask" : "", p->segments ? p->segments->gaps ? " segments with gaps" : " segments" : "",
+             p->sinks ? " sinks" : "", p->head_scales ? " scales" : "", p->alibi ? " alibi" : "",
+             p->relative_bias ? " relative_bias" : "", p->positions || p->key_positions ? " positions" : "", p->scale,
+             p->softcap);
     return text;
 }
 

@@ -22,15 +22,41 @@ static void each(void (*body)(const attn_engine *engine, attn_dtype dtype)) {
 /* All results that hold no numbers of blocked keys */
 enum { WANTED = WANT_OUTPUT | WANT_LSE | WANT_WEIGHTS | WANT_MASKED | WANT_MEAN };
 
-typedef enum way { BY_MASK, BY_BIAS, BY_LENGTHS, BY_CAUSAL, BY_WINDOW, BY_LEFT_WINDOW, BY_MASK_WITHIN, WAYS } way;
+typedef enum way {
+    BY_MASK,
+    BY_BIAS,
+    BY_LENGTHS,
+    BY_CAUSAL,
+    BY_WINDOW,
+    BY_LEFT_WINDOW,
+    BY_MASK_WITHIN,
+    BY_SEGMENTS,
+    WAYS
+} way;
 
-static const char *const way_names[WAYS] = {"mask",   "bias",        "kv_lengths",       "causal",
-                                            "window", "left window", "mask in the midst"};
+static const char *const way_names[WAYS] = {"mask",   "bias",        "kv_lengths",        "causal",
+                                            "window", "left window", "mask in the midst", "segments"};
 
 /* Blocks keys for all queries of sample 1 (or of all samples), from `cut` on, before it, or scattered. */
 static bool blocks(way how, size_t cut, size_t key) {
     if (how == BY_LEFT_WINDOW) return key < cut;
     return how == BY_MASK_WITHIN ? key % 5 == 1 || key / 7 % 3 == 1 : key >= cut;
+}
+
+/* The keys of sample 1 from the cut on are of a segment that no query has. */
+static void block_by_segments(bag *owner, attn_problem *p, size_t cut) {
+    const size_t n_k = p->n_past + p->n_new;
+    attn_segments *s = bag_take(owner, sizeof *s);
+    int64_t *of_query = bag_take(owner, p->n_q * sizeof *of_query);
+    int64_t *of_key = bag_take(owner, p->batch * n_k * sizeof *of_key);
+    size_t *spans = bag_take(owner, p->batch * 2 * p->n_q * sizeof *spans);
+    attn_segment_run *runs = bag_take(owner, n_k * sizeof *runs);
+    for (size_t i = 0; i < p->n_q; i++) of_query[i] = 1;
+    for (size_t i = 0; i < p->batch * n_k; i++) of_key[i] = i / n_k != 1 || !blocks(BY_SEGMENTS, cut, i % n_k);
+    *s = (attn_segments){of_query, of_key, 0, n_k, spans, 2 * p->n_q, false};
+    for (size_t b = 0; b < p->batch; b++)
+        s->gaps |= attn_segment_spans(p->n_q, of_query, n_k, of_key + b * n_k, runs, spans + b * s->spans_batch);
+    p->segments = s;
 }
 
 static void block(bag *owner, attn_problem *p, way how, size_t cut) {
@@ -49,6 +75,7 @@ static void block(bag *owner, attn_problem *p, way how, size_t cut) {
         else
             p->mask = (attn_broadcast){mask, n_k, 0, 0, 1};
     }
+    if (how == BY_SEGMENTS) block_by_segments(owner, p, cut);
     if (how == BY_LENGTHS) p->kv_lengths = per_batch;
     if (how != BY_CAUSAL && how != BY_WINDOW && how != BY_LEFT_WINDOW) return;
     for (size_t b = 0; b < p->batch; b++) /* the last query ends at the cut, or the first begins there */
