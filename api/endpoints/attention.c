@@ -108,6 +108,14 @@ static bool same(api_form *form, api_field field, const char *what, size_t got, 
     return false;
 }
 
+/* The same of the batch: keys or values of batch 1 serve every batch of q. */
+static bool same_batch(api_form *form, api_field field, size_t got, size_t wanted) {
+    if (got == wanted || got == 1) return true;
+    api_form_fault(form, field, API_SHAPE_MISMATCH, "expected the batch %zu as in q, or 1 for all of it, got %zu",
+                   wanted, got);
+    return false;
+}
+
 static void compare(api_form *form, inputs *in) {
     sizes *q = &in->of_q, *k = &in->of_k, *v = &in->of_v;
     char shape[API_SHAPE_TEXT];
@@ -117,8 +125,7 @@ static void compare(api_form *form, inputs *in) {
         q->known = false;
     }
     if (q->known && k->known) {
-        k->known =
-            same(form, K, "the batch", k->batch, "q", q->batch) && same(form, K, "d_k =", k->width, "q", q->width);
+        k->known = same_batch(form, K, k->batch, q->batch) && same(form, K, "d_k =", k->width, "q", q->width);
         if (k->known && (k->heads == 0 ? q->heads != 0 : q->heads % k->heads != 0)) {
             api_form_fault(form, K, API_OUT_OF_RANGE, "its %zu heads do not divide the %zu heads of q", k->heads,
                            q->heads);
@@ -126,8 +133,7 @@ static void compare(api_form *form, inputs *in) {
         }
     }
     if (!v->known) return;
-    if (q->known || k->known)
-        v->known = same(form, V, "the batch", v->batch, q->known ? "q" : "k", (q->known ? q : k)->batch);
+    if (q->known) v->known = same_batch(form, V, v->batch, q->batch);
     if (v->known && k->known)
         v->known = same(form, V, "the number of heads", v->heads, "k", k->heads) &&
                    same(form, V, "the number of keys", v->n, "k", k->n);
@@ -136,6 +142,13 @@ static void compare(api_form *form, inputs *in) {
 /* `between`: the heads stand between n and d, as in bnhd and packed; else before n */
 static attn_view view_of(const void *data, bool between, size_t heads, size_t n, size_t d) {
     return between ? (attn_view){data, n * heads * d, d, heads * d} : (attn_view){data, heads * n * d, n * d, d};
+}
+
+/* Keys or values of that batch */
+static attn_view keyed_view(const api_tensor *t, size_t batch, bool between, const attn_problem *p, size_t d) {
+    attn_view view = view_of(t->data, between, p->kv_heads, p->n_new, d);
+    if (batch == 1) view.batch = 0;
+    return view;
 }
 
 static void set_output(api_attention_state *a, const inputs *in) {
@@ -162,8 +175,8 @@ static void set_problem(api_attention_state *a, const inputs *in) {
     p->d_k = in->of_q.width;
     p->d_v = in->of_v.known ? in->of_v.width : 0;
     p->q = view_of(in->q.data, between, p->heads, p->n_q, p->d_k);
-    p->k = view_of(in->k.data, between, p->kv_heads, p->n_new, p->d_k);
-    p->v = view_of(in->v.data, between, p->kv_heads, p->n_new, p->d_v);
+    p->k = keyed_view(&in->k, in->of_k.batch, between, p, p->d_k);
+    p->v = keyed_view(&in->v, in->of_v.known ? in->of_v.batch : 1, between, p, p->d_v);
     a->axes = (api_axes){.batch = in->q.rank > 2, .heads = in->q.rank == 4 || in->has_num_heads};
     api_attention_sized(a, in->of_v.known);
     set_output(a, in);

@@ -17,24 +17,30 @@ static size_t keys_of(const attn_problem *p) { return p->n_past + p->n_new; }
 
 /* ---- the past --------------------------------------------------------------------------------------------------- */
 
-/* an error if the past has not the axes (batch, kv heads, any, d) */
+/* an error if the past has not the axes (batch or 1, kv heads, any, d) */
 static bool past_fits(api_form *form, const api_attention_state *a, const api_tensor *past, size_t d) {
     const attn_problem *p = &a->mha.attention;
     const api_shape wanted = api_shape_of(a->axes, p->batch, p->kv_heads, 0, d);
     if (!past->ok) return false;
     bool same = past->rank == wanted.rank;
-    for (size_t i = 0; same && i < wanted.rank; i++) same = i == wanted.rank - 2 || past->shape[i] == wanted.axes[i];
+    for (size_t i = 0; same && i < wanted.rank; i++)
+        same = i == wanted.rank - 2 || past->shape[i] == wanted.axes[i] ||
+               (i == 0 && a->axes.batch && past->shape[i] == 1);
     if (same) return true;
     char got[API_SHAPE_TEXT], leading[API_SHAPE_TEXT];
     api_shape_text(leading, wanted.rank - 2, wanted.axes);
     leading[strlen(leading) - 1] = '\0'; /* the closing bracket */
-    api_form_fault(form, past->field, API_SHAPE_MISMATCH, "expected the shape %s%sn_past, %zu], got %s", leading,
-                   wanted.rank > 2 ? ", " : "", d, api_shape_text(got, past->rank, past->shape));
+    api_form_fault(form, past->field, API_SHAPE_MISMATCH, "expected the shape %s%sn_past, %zu]%s, got %s", leading,
+                   wanted.rank > 2 ? ", " : "", d, a->axes.batch ? " or that of batch 1" : "",
+                   api_shape_text(got, past->rank, past->shape));
     return false;
 }
 
-static attn_view past_view(const api_tensor *past, const attn_problem *p, size_t d) {
-    return (attn_view){past->data, p->kv_heads * p->n_past * d, p->n_past * d, d};
+/* A past of batch 1 serves every batch. */
+static attn_view past_view(const api_tensor *past, const api_attention_state *a, size_t d) {
+    const attn_problem *p = &a->mha.attention;
+    const bool shared = a->axes.batch && past->shape[0] == 1;
+    return (attn_view){past->data, shared ? 0 : p->kv_heads * p->n_past * d, p->n_past * d, d};
 }
 
 static void set_past_k(api_form *form, api_field field, void *state) {
@@ -60,8 +66,8 @@ static void set_past_v(api_form *form, api_field field, void *state) {
         api_form_fault(form, field, API_SHAPE_MISMATCH, "expected %zu keys as in past_k, got %zu", p->n_past,
                        v->shape[v->rank - 2]);
     if (p->n_past == 0) return;
-    p->past_k = past_view(&a->past_k, p, p->d_k);
-    p->past_v = past_view(v, p, p->d_v);
+    p->past_k = past_view(&a->past_k, a, p->d_k);
+    p->past_v = past_view(v, a, p->d_v);
 }
 
 /* ---- what closes keys ------------------------------------------------------------------------------------------- */

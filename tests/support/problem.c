@@ -79,6 +79,14 @@ static attn_view random_view(bag *owner, attn_dtype dtype, size_t batch, size_t 
     return (attn_view){data, view.batch, view.head, view.row};
 }
 
+/* Keys or values: those of each entry of the batch, or one set for all. */
+static attn_view random_keys(bag *owner, const attn_problem *p, size_t n, size_t d, double spread) {
+    if (!chance(5)) return random_view(owner, p->dtype, p->batch, p->kv_heads, n, d, spread);
+    attn_view view = random_view(owner, p->dtype, 1, p->kv_heads, n, d, spread);
+    view.batch = 0;
+    return view;
+}
+
 /* Random strides of a tensor that broadcasts to (batch, heads, n_q, n_k); *count is set to its length. */
 static attn_broadcast random_broadcast(const attn_problem *p, size_t *count) {
     const size_t n_k = p->n_past + p->n_new;
@@ -231,8 +239,8 @@ static void random_places(bag *owner, attn_problem *p) {
 void problem_options(bag *owner, attn_problem *p) {
     if (chance(3)) {
         p->n_past = between(0, p->n_new + 3);
-        p->past_k = random_view(owner, p->dtype, p->batch, p->kv_heads, p->n_past, p->d_k, 1);
-        p->past_v = random_view(owner, p->dtype, p->batch, p->kv_heads, p->n_past, p->d_v, 1);
+        p->past_k = random_keys(owner, p, p->n_past, p->d_k, 1);
+        p->past_v = random_keys(owner, p, p->n_past, p->d_v, 1);
         if (p->n_past == 0) p->past_k.data = p->past_v.data = NULL;
     }
     if (chance(3)) random_mask(owner, p);
@@ -251,6 +259,7 @@ void problem_options(bag *owner, attn_problem *p) {
 /* Keys blocked for every query may hold anything in k and v: `poison` them. */
 static void poison_view(const attn_problem *p, const attn_view *view, size_t batch, size_t kv_head, size_t row,
                         size_t d) {
+    if (p->batch > 1 && view->batch == 0) return; /* the key may be open in another entry of the batch */
     const double poisons[] = {NAN, INFINITY, -INFINITY, p->dtype == ATTN_F64 ? DBL_MAX : 1e38};
     for (size_t c = 0; c < d; c++)
         if (chance(2))
@@ -285,8 +294,8 @@ attn_problem problem_random(bag *owner, attn_dtype dtype, const problem_limits *
                       .d_k = between(1, limits->d),
                       .d_v = chance(40) ? 0 : between(1, limits->d)};
     p.q = random_view(owner, dtype, p.batch, p.heads, p.n_q, p.d_k, chance(10) ? 20 : 1);
-    p.k = random_view(owner, dtype, p.batch, p.kv_heads, p.n_new, p.d_k, 1);
-    p.v = random_view(owner, dtype, p.batch, p.kv_heads, p.n_new, p.d_v, chance(10) ? 1e30 : 1);
+    p.k = random_keys(owner, &p, p.n_new, p.d_k, 1);
+    p.v = random_keys(owner, &p, p.n_new, p.d_v, chance(10) ? 1e30 : 1);
     problem_options(owner, &p);
     if (chance(2)) poison_blocked(owner, &p);
     return p;
