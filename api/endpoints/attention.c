@@ -134,6 +134,8 @@ static void compare(api_form *form, inputs *in) {
     }
     if (!v->known) return;
     if (q->known) v->known = same_batch(form, V, v->batch, q->batch);
+    if (!q->known && k->known && k->batch != 1 && v->batch != 1)
+        v->known = same(form, V, "the batch", v->batch, "k", k->batch);
     if (v->known && k->known)
         v->known = same(form, V, "the number of heads", v->heads, "k", k->heads) &&
                    same(form, V, "the number of keys", v->n, "k", k->n);
