@@ -260,7 +260,7 @@ typedef struct attn_results {
     void *weights;        /* softmax; zeros at blocked cells */
     void *mean_weights;   /* (batch, n_q, n_k): weights averaged over the heads */
     void *lse; /* (batch, heads, n_q): log sum exp(masked), natural, the sink counted; -infinity if that is empty */
-    void *present_k;     /* (batch, kv_heads, n_k, d_k): past and new joined */
+    void *present_k;     /* (batch, kv_heads, n_k, d_k): past and new joined; ATTN_DIFFERENTIAL: 2 kv_heads, pairs */
     void *present_v;     /* (batch, kv_heads, n_k, d_v) */
     void *q_rotated;     /* (batch, heads, n_q, d_k): q after rope */
     void *k_rotated;     /* (batch, kv_heads, n_new, d_k) */
@@ -340,6 +340,11 @@ typedef struct attn_mha {
     const void *q_norm, *k_norm; /* (d_k): each head's q, and new k, become x / sqrt(mean x^2 + norm_eps) times it
                                     before they are rotated; or NULL */
     double norm_eps;             /* >= 0 */
+    /* Of ATTN_DIFFERENTIAL, whose W_q and W_k make 2 heads and 2 kv_heads, pairs side by side; the attention's
+     * differential gives lambda alone. Each head's output becomes x / sqrt(mean x^2 + heads_eps) heads_norm
+     * heads_factor (Ye et al., arXiv:2410.05258, equation 3), if heads_norm, (d_v), is there. */
+    const void *heads_norm;
+    double heads_eps, heads_factor;
 } attn_mha;
 
 typedef struct attn_mha_results {

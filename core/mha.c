@@ -16,12 +16,15 @@ typedef struct mha_shape {
     size_t o_wide;                 /* heads * d_v: columns of the concatenated heads */
 } mha_shape;
 
+/* Heads that W_q makes for each head of the attention, and W_k likewise */
+static size_t pairs_of(const attn_problem *a) { return a->kind == ATTN_DIFFERENTIAL ? 2 : 1; }
+
 static mha_shape shape_of(const attn_mha *mha) {
     const attn_problem *a = &mha->attention;
     return (mha_shape){.q_rows = a->batch * a->n_q,
                        .kv_rows = a->batch * a->n_new,
-                       .q_wide = a->heads * a->d_k,
-                       .k_wide = a->kv_heads * a->d_k,
+                       .q_wide = a->heads * pairs_of(a) * a->d_k,
+                       .k_wide = a->kv_heads * pairs_of(a) * a->d_k,
                        .v_wide = a->kv_heads * a->d_v,
                        .o_wide = a->heads * a->d_v};
 }
@@ -50,11 +53,22 @@ static attn_results inner_results(const attn_mha *mha, const attn_mha_results *r
     return inner;
 }
 
-static attn_problem inner_problem(const attn_mha *mha, const void *q, const void *k, const void *v) {
+/* `pair` is room for what the problem of ATTN_DIFFERENTIAL points to. */
+static attn_problem inner_problem(const attn_mha *mha, const char *q, const char *k, const char *v,
+                                  attn_differential *pair) {
     const mha_shape s = shape_of(mha);
     attn_problem a = mha->attention;
-    a.q = (attn_view){.data = q, .batch = a.n_q * s.q_wide, .head = a.d_k, .row = s.q_wide};
-    a.k = (attn_view){.data = k, .batch = a.n_new * s.k_wide, .head = a.d_k, .row = s.k_wide};
+    const size_t pairs = pairs_of(&a), second = a.d_k * attn_sizeof(a.dtype);
+    a.q = (attn_view){.data = q, .batch = a.n_q * s.q_wide, .head = pairs * a.d_k, .row = s.q_wide};
+    a.k = (attn_view){.data = k, .batch = a.n_new * s.k_wide, .head = pairs * a.d_k, .row = s.k_wide};
+    if (pairs == 2) {
+        *pair = *a.differential;
+        pair->q_2 = a.q;
+        pair->k_2 = a.k;
+        pair->q_2.data = q + second;
+        pair->k_2.data = k + second;
+        a.differential = pair;
+    }
     a.v = (attn_view){.data = v, .batch = a.n_new * s.v_wide, .head = a.d_v, .row = s.v_wide};
     return a;
 }
@@ -106,7 +120,8 @@ static mha_plan plan_of(const attn_engine *engine, const attn_mha *mha, const at
     p.v = attn_reserve(&p.total, s.kv_rows * s.v_wide, size);
     p.heads = attn_reserve(&p.total, heads == stand_in ? s.q_rows * s.o_wide : 0, size);
     p.open = attn_reserve(&p.total, mha->attention.n_past + mha->attention.n_new, 1);
-    const attn_problem inner = inner_problem(mha, stand_in, stand_in, stand_in);
+    attn_differential pair;
+    const attn_problem inner = inner_problem(mha, stand_in, stand_in, stand_in, &pair);
     const attn_results wanted = inner_results(mha, results, heads);
     p.attend = attn_reserve(&p.total, attn_workspace(engine, &inner, &wanted), 1);
     return p;
@@ -161,12 +176,13 @@ static attn_status settle_head(const attn_mha *mha, const spill *p, size_t batch
     const attn_problem *a = &mha->attention;
     const size_t size = attn_sizeof(a->dtype), stride = p->heads * p->d;
     char *block = p->y + (batch * p->n * stride + head * p->d) * size;
-    if (p->open && !p->asked) attn_open_keys(a, batch, head, p->open);
+    const size_t one = p->stage == ATTN_STAGE_Q || p->stage == ATTN_STAGE_K ? head / pairs_of(a) : head;
+    if (p->open && !p->asked) attn_open_keys(a, batch, one, p->open);
     for (size_t at = 0;; at++) {
         at = find_not_finite(a->dtype, at, p->n, p->d, stride, block);
         if (at >= p->n * p->d) return ATTN_OK;
         const size_t row = at / p->d, column = at % p->d;
-        if (p->asked || (p->open ? p->open[a->n_past + row] != 0 : attn_query_is_open(a, batch, head, row)))
+        if (p->asked || (p->open ? p->open[a->n_past + row] != 0 : attn_query_is_open(a, batch, one, row)))
             return fault_at(fault, p->stage, batch, head, row, column);
         memset(block + (row * stride + column) * size, 0, size);
     }
@@ -230,8 +246,8 @@ static attn_status project_inputs(const mha_run *r) {
     project(a->dtype, r->engine, p, ATTN_PROJECTIONS, r->cancel);
     if (cancelled(r)) return ATTN_CANCELLED;
     const spill spills[ATTN_PROJECTIONS] = {
-        {ATTN_STAGE_Q, r->q, a->heads, a->n_q, a->d_k, out->q, NULL},
-        {ATTN_STAGE_K, r->k, a->kv_heads, a->n_new, a->d_k, out->k || out->attention.present_k, r->open},
+        {ATTN_STAGE_Q, r->q, a->heads * pairs_of(a), a->n_q, a->d_k, out->q, NULL},
+        {ATTN_STAGE_K, r->k, a->kv_heads * pairs_of(a), a->n_new, a->d_k, out->k || out->attention.present_k, r->open},
         {ATTN_STAGE_V, r->v, a->kv_heads, a->n_new, a->d_v, out->v || out->attention.present_v, r->open},
     };
     for (size_t i = 0; i < ATTN_PROJECTIONS; i++) {
@@ -267,15 +283,18 @@ static attn_status normalize(const mha_run *r) {
         size_t rows;
         spill spill;
     } sides[] = {
-        {m->q_norm, s.q_rows * a->heads, {ATTN_STAGE_Q, r->q, a->heads, a->n_q, a->d_k, false, NULL}},
+        {m->q_norm,
+         s.q_rows * a->heads * pairs_of(a),
+         {ATTN_STAGE_Q, r->q, a->heads * pairs_of(a), a->n_q, a->d_k, false, NULL}},
         {m->k_norm,
-         s.kv_rows * a->kv_heads,
-         {ATTN_STAGE_K, r->k, a->kv_heads, a->n_new, a->d_k, r->results->attention.present_k != NULL, r->open}},
+         s.kv_rows * a->kv_heads * pairs_of(a),
+         {ATTN_STAGE_K, r->k, a->kv_heads * pairs_of(a), a->n_new, a->d_k, r->results->attention.present_k != NULL,
+          r->open}},
     };
     for (size_t i = 0; i < 2; i++) {
         if (!sides[i].weight) continue;
         const bool spilled = (a->dtype == ATTN_F64 ? attn_rms_norm_f64 : attn_rms_norm_f32)(
-            r->engine, sides[i].rows, a->d_k, sides[i].weight, m->norm_eps, sides[i].spill.y);
+            r->engine, sides[i].rows, a->d_k, sides[i].weight, m->norm_eps, 1, sides[i].spill.y);
         const attn_status status = spilled ? settle(m, &sides[i].spill, r->fault) : ATTN_OK;
         if (status != ATTN_OK) return status;
     }
@@ -292,6 +311,16 @@ static void copy_split(const attn_mha *mha, size_t heads, size_t n, size_t d, co
                 memcpy(to, from + ((b * n + i) * heads + h) * row, row);
                 to += row;
             }
+}
+
+static attn_status normalize_heads(const mha_run *r) {
+    const attn_mha *m = r->mha;
+    const attn_problem *a = &m->attention;
+    const spill all = {ATTN_STAGE_HEADS, r->heads, a->heads, a->n_q, a->d_v, true, NULL};
+    if (!m->heads_norm || !r->heads) return ATTN_OK;
+    const bool spilled = (a->dtype == ATTN_F64 ? attn_rms_norm_f64 : attn_rms_norm_f32)(
+        r->engine, shape_of(m).q_rows * a->heads, a->d_v, m->heads_norm, m->heads_eps, m->heads_factor, r->heads);
+    return spilled ? settle(m, &all, r->fault) : ATTN_OK;
 }
 
 static attn_status mask_heads(const mha_run *r) {
@@ -347,14 +376,16 @@ attn_status attn_mha_run(const attn_engine *engine, const attn_mha *mha, const a
     add_positions(&r, base, &plan);
     attn_status status = project_inputs(&r);
     if (status != ATTN_OK) return status;
-    copy_split(mha, a->heads, a->n_q, a->d_k, r.q, results->q);
-    copy_split(mha, a->kv_heads, a->n_new, a->d_k, r.k, results->k);
+    copy_split(mha, a->heads * pairs_of(a), a->n_q, a->d_k, r.q, results->q);
+    copy_split(mha, a->kv_heads * pairs_of(a), a->n_new, a->d_k, r.k, results->k);
     copy_split(mha, a->kv_heads, a->n_new, a->d_v, r.v, results->v);
     status = normalize(&r);
     if (status != ATTN_OK) return status;
-    const attn_problem inner = inner_problem(mha, r.q, r.k, r.v);
+    attn_differential pair;
+    const attn_problem inner = inner_problem(mha, r.q, r.k, r.v, &pair);
     const attn_results wanted = inner_results(mha, results, r.heads);
     status = attn_run(engine, &inner, &wanted, base + plan.attend, cancel, fault);
+    if (status == ATTN_OK) status = normalize_heads(&r);
     if (status == ATTN_OK) status = mask_heads(&r);
     if (status == ATTN_OK) status = project_output(&r);
     return status;

@@ -9,7 +9,7 @@ enum { BLOCK = 64 }; /* rows of an item */
 typedef struct norm_run {
     size_t rows, d;
     const real *weight;
-    double eps;
+    double eps, factor;
     real *x;
     atomic_bool spilled;
 } norm_run;
@@ -36,15 +36,16 @@ static void norm_item(void *arg, size_t item, size_t slot) {
         real *x = run->x + r * run->d;
         const double root = root_mean_square(run->d, x, run->eps);
         for (size_t c = 0; c < run->d && root > 0; c++) {
-            x[c] = (real)((double)x[c] / root * (double)run->weight[c]);
+            x[c] = (real)((double)x[c] / root * (double)run->weight[c] * run->factor);
             finite &= isfinite(x[c]) != 0;
         }
     }
     if (!finite) atomic_store_explicit(&run->spilled, true, memory_order_relaxed);
 }
 
-bool ATTN_T(attn_rms_norm)(const attn_engine *engine, size_t rows, size_t d, const void *weight, double eps, void *x) {
-    norm_run run = {.rows = rows, .d = d, .weight = weight, .eps = eps, .x = x};
+bool ATTN_T(attn_rms_norm)(const attn_engine *engine, size_t rows, size_t d, const void *weight, double eps,
+                           double factor, void *x) {
+    norm_run run = {.rows = rows, .d = d, .weight = weight, .eps = eps, .factor = factor, .x = x};
     attn_pool_for(engine->pool, rows / BLOCK + (rows % BLOCK != 0), norm_item, &run);
     return atomic_load(&run.spilled);
 }

@@ -16,6 +16,7 @@ typedef struct inputs {
     bool bnhd;
     bool has_num_heads, has_num_kv_heads;
     size_t num_heads, num_kv_heads;
+    size_t pairs; /* heads of q and k for each of v's */
 } inputs;
 
 static sizes sizes_of(const api_tensor *t, bool bnhd) {
@@ -92,12 +93,12 @@ static void split_heads(api_form *form, inputs *in) {
     const bool grouped = in->has_num_kv_heads;
     const size_t heads = in->num_heads, kv_heads = grouped ? in->num_kv_heads : heads;
     const api_field blamed = grouped ? NUM_KV_HEADS : NUM_HEADS;
-    in->of_q.known = split(form, &in->q, &in->of_q, heads, NUM_HEADS);
+    in->of_q.known = split(form, &in->q, &in->of_q, heads * in->pairs, NUM_HEADS);
     if (grouped && heads % kv_heads != 0) {
         api_form_fault(form, blamed, API_OUT_OF_RANGE, "%zu key/value heads do not divide %zu heads", kv_heads, heads);
         in->of_k.known = false;
     }
-    if (in->of_k.known) in->of_k.known = split(form, &in->k, &in->of_k, kv_heads, blamed);
+    if (in->of_k.known) in->of_k.known = split(form, &in->k, &in->of_k, kv_heads * in->pairs, blamed);
     if (in->of_v.known) in->of_v.known = split(form, &in->v, &in->of_v, kv_heads, blamed);
 }
 
@@ -116,6 +117,14 @@ static bool same_batch(api_form *form, api_field field, size_t got, size_t wante
     return false;
 }
 
+/* Two heads of q and k make one of the differential kind. */
+static bool in_pairs(api_form *form, api_field field, const sizes *s, size_t pairs) {
+    if (s->heads % pairs == 0) return true;
+    api_form_fault(form, field, API_OUT_OF_RANGE,
+                   "expected an even number of heads with \"kind\": \"differential\", got %zu", s->heads);
+    return false;
+}
+
 static void compare(api_form *form, inputs *in) {
     sizes *q = &in->of_q, *k = &in->of_k, *v = &in->of_v;
     char shape[API_SHAPE_TEXT];
@@ -124,6 +133,8 @@ static void compare(api_form *form, inputs *in) {
                        api_shape_text(shape, in->q.rank, in->q.shape));
         q->known = false;
     }
+    q->known = q->known && in_pairs(form, Q, q, in->pairs);
+    k->known = k->known && in_pairs(form, K, k, in->pairs);
     if (q->known && k->known) {
         k->known = same_batch(form, K, k->batch, q->batch) && same(form, K, "d_k =", k->width, "q", q->width);
         if (k->known && (k->heads == 0 ? q->heads != 0 : q->heads % k->heads != 0)) {
@@ -137,8 +148,9 @@ static void compare(api_form *form, inputs *in) {
     if (!q->known && k->known && k->batch != 1 && v->batch != 1)
         v->known = same(form, V, "the batch", v->batch, "k", k->batch);
     if (v->known && k->known)
-        v->known = same(form, V, "the number of heads", v->heads, "k", k->heads) &&
-                   same(form, V, "the number of keys", v->n, "k", k->n);
+        v->known =
+            same(form, V, "the number of heads", v->heads, in->pairs == 2 ? "half of k" : "k", k->heads / in->pairs) &&
+            same(form, V, "the number of keys", v->n, "k", k->n);
 }
 
 /* `between`: the heads stand between n and d, as in bnhd and packed; else before n */
@@ -147,8 +159,9 @@ static attn_view view_of(const void *data, bool between, size_t heads, size_t n,
 }
 
 /* Keys or values of that batch */
-static attn_view keyed_view(const api_tensor *t, size_t batch, bool between, const attn_problem *p, size_t d) {
-    attn_view view = view_of(t->data, between, p->kv_heads, p->n_new, d);
+static attn_view keyed_view(const api_tensor *t, size_t batch, bool between, const attn_problem *p, size_t heads,
+                            size_t d) {
+    attn_view view = view_of(t->data, between, heads, p->n_new, d);
     if (batch == 1) view.batch = 0;
     return view;
 }
@@ -170,15 +183,19 @@ static void set_problem(api_attention_state *a, const inputs *in) {
     attn_problem *p = &a->mha.attention;
     const bool between = in->q.rank < 4 || in->bnhd;
     p->batch = in->of_q.batch;
-    p->heads = in->of_q.heads;
-    p->kv_heads = in->of_k.heads;
+    p->heads = in->of_q.heads / in->pairs;
+    p->kv_heads = in->of_k.heads / in->pairs;
     p->n_q = in->of_q.n;
     p->n_new = in->of_k.n;
     p->d_k = in->of_q.width;
     p->d_v = in->of_v.known ? in->of_v.width : 0;
-    p->q = view_of(in->q.data, between, p->heads, p->n_q, p->d_k);
-    p->k = keyed_view(&in->k, in->of_k.batch, between, p, p->d_k);
-    p->v = keyed_view(&in->v, in->of_v.known ? in->of_v.batch : 1, between, p, p->d_v);
+    p->q = view_of(in->q.data, between, p->heads * in->pairs, p->n_q, p->d_k);
+    p->k = keyed_view(&in->k, in->of_k.batch, between, p, p->kv_heads * in->pairs, p->d_k);
+    p->v = keyed_view(&in->v, in->of_v.known ? in->of_v.batch : 1, between, p, p->kv_heads, p->d_v);
+    if (in->pairs == 2) {
+        a->differential.q_2 = api_split_pairs(p->dtype, &p->q);
+        a->differential.k_2 = api_split_pairs(p->dtype, &p->k);
+    }
     a->axes = (api_axes){.batch = in->q.rank > 2, .heads = in->q.rank == 4 || in->has_num_heads};
     api_attention_sized(a, in->of_v.known);
     set_output(a, in);
@@ -189,6 +206,8 @@ static void build(api_job *job) {
     api_attention_state *a = job->state;
     inputs in = {0};
     a->mha.attention.dtype = form->dtype;
+    api_attention_read_kind(form, a);
+    in.pairs = a->pairs;
     read_layout(form, &in);
     read_tensors(form, &in);
     api_tensor_require_finite(form, &in.q);
@@ -217,7 +236,7 @@ static size_t workspace(const attn_engine *engine, api_job *job) {
     attn_problem *p = &a->mha.attention;
     if (p->heads == 0) p->n_q = 0;
     if (p->n_q == 0) p->heads = p->kv_heads;
-    api_attention_shrink(p);
+    api_attention_shrink(a);
     return attn_workspace(engine, p, &a->results.attention);
 }
 
@@ -248,8 +267,8 @@ static const api_name_table output_name = API_TABLE(output);
 const api_operation api_attention = {
     .schema = {"attention",
                {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_positions,
-                &api_common_fields},
-               {&output_name, &api_attention_names}},
+                &api_attention_kinds, &api_common_fields},
+               {&output_name, &api_attention_names, &api_kind_names}},
     .state_size = sizeof(api_attention_state),
     .build = build,
     .check = api_attention_check,

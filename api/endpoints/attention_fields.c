@@ -20,7 +20,8 @@ static size_t keys_of(const attn_problem *p) { return p->n_past + p->n_new; }
 /* an error if the past has not the axes (batch or 1, kv heads, any, d) */
 static bool past_fits(api_form *form, const api_attention_state *a, const api_tensor *past, size_t d) {
     const attn_problem *p = &a->mha.attention;
-    const api_shape wanted = api_shape_of(a->axes, p->batch, p->kv_heads, 0, d);
+    const size_t heads = past == &a->past_k ? p->kv_heads * a->pairs : p->kv_heads;
+    const api_shape wanted = api_shape_of(a->axes, p->batch, heads, 0, d);
     if (!past->ok) return false;
     bool same = past->rank == wanted.rank;
     for (size_t i = 0; same && i < wanted.rank; i++)
@@ -36,11 +37,19 @@ static bool past_fits(api_form *form, const api_attention_state *a, const api_te
     return false;
 }
 
+attn_view api_split_pairs(attn_dtype dtype, attn_view *view) {
+    attn_view second = *view;
+    view->head *= 2;
+    second.head = view->head;
+    second.data = (const char *)view->data + view->head / 2 * attn_sizeof(dtype);
+    return second;
+}
+
 /* A past of batch 1 serves every batch. */
-static attn_view past_view(const api_tensor *past, const api_attention_state *a, size_t d) {
+static attn_view past_view(const api_tensor *past, const api_attention_state *a, size_t heads, size_t d) {
     const attn_problem *p = &a->mha.attention;
     const bool shared = a->axes.batch && past->shape[0] == 1;
-    return (attn_view){past->data, shared ? 0 : p->kv_heads * p->n_past * d, p->n_past * d, d};
+    return (attn_view){past->data, shared ? 0 : heads * p->n_past * d, p->n_past * d, d};
 }
 
 static void set_past_k(api_form *form, api_field field, void *state) {
@@ -66,8 +75,9 @@ static void set_past_v(api_form *form, api_field field, void *state) {
         api_form_fault(form, field, API_SHAPE_MISMATCH, "expected %zu keys as in past_k, got %zu", p->n_past,
                        v->shape[v->rank - 2]);
     if (p->n_past == 0) return;
-    p->past_k = past_view(&a->past_k, a, p->d_k);
-    p->past_v = past_view(v, a, p->d_v);
+    p->past_k = past_view(&a->past_k, a, p->kv_heads * a->pairs, p->d_k);
+    p->past_v = past_view(v, a, p->kv_heads, p->d_v);
+    if (a->pairs == 2) a->differential.past_k_2 = api_split_pairs(p->dtype, &p->past_k);
 }
 
 /* ---- what closes keys ------------------------------------------------------------------------------------------- */
@@ -300,16 +310,21 @@ void api_attention_sized(api_attention_state *a, bool knows_v) {
 
 api_shape api_attention_output_shape(const void *state) { return ((const api_attention_state *)state)->output; }
 
+/* Columns of scores and weights */
+static size_t columns_of(const attn_problem *p) {
+    return p->kind == ATTN_LINFORMER ? p->linformer->keys : p->n_past + p->n_new;
+}
+
 static api_shape cells_shape(const void *state) {
     const api_attention_state *a = state;
     const attn_problem *p = &a->mha.attention;
-    return api_shape_of(a->axes, p->batch, p->heads, p->n_q, keys_of(p));
+    return api_shape_of(a->axes, p->batch, p->heads, p->n_q, columns_of(p));
 }
 
 static api_shape weights_shape(const void *state) {
     const api_attention_state *a = state;
     const attn_problem *p = &a->mha.attention;
-    return a->average ? api_shape_of((api_axes){a->axes.batch, false}, p->batch, 1, p->n_q, keys_of(p))
+    return a->average ? api_shape_of((api_axes){a->axes.batch, false}, p->batch, 1, p->n_q, columns_of(p))
                       : cells_shape(state);
 }
 
@@ -319,17 +334,17 @@ static api_shape lse_shape(const void *state) {
     return shape;
 }
 
-static api_shape present_shape(const api_attention_state *a, size_t d) {
+static api_shape present_shape(const api_attention_state *a, size_t heads, size_t d) {
     const attn_problem *p = &a->mha.attention;
-    return api_shape_of(a->axes, p->batch, p->kv_heads, keys_of(p), d);
+    return api_shape_of(a->axes, p->batch, heads, keys_of(p), d);
 }
 static api_shape present_k_shape(const void *state) {
     const api_attention_state *a = state;
-    return present_shape(a, a->mha.attention.d_k);
+    return present_shape(a, a->mha.attention.kv_heads * a->pairs, a->mha.attention.d_k);
 }
 static api_shape present_v_shape(const void *state) {
     const api_attention_state *a = state;
-    return present_shape(a, a->mha.attention.d_v);
+    return present_shape(a, a->mha.attention.kv_heads, a->mha.attention.d_v);
 }
 
 static api_shape q_rotated_shape(const void *state) {
@@ -347,18 +362,26 @@ bool api_attention_always(const void *state) {
     (void)state;
     return true;
 }
-static bool with_softcap(const void *state) { return ((const api_attention_state *)state)->mha.attention.softcap > 0; }
-static bool with_rope(const void *state) { return ((const api_attention_state *)state)->mha.attention.rope != NULL; }
+static bool with_scores(const void *state) {
+    const attn_kind kind = ((const api_attention_state *)state)->mha.attention.kind;
+    return kind == ATTN_SOFTMAX || kind == ATTN_LINFORMER;
+}
+static bool with_softcap(const void *state) {
+    return with_scores(state) && ((const api_attention_state *)state)->mha.attention.softcap > 0;
+}
+static bool with_rope(const void *state) {
+    return with_scores(state) && ((const api_attention_state *)state)->mha.attention.rope != NULL;
+}
 static bool with_past(const void *state) { return ((const api_attention_state *)state)->past_k.given; }
 
 #define RESULT(member) offsetof(api_attention_state, results.attention.member)
 static const api_name_row names[] = {
     {"weights", 4, false, weights_shape, RESULT(weights), api_attention_always, API_NO_STAGE, NULL},
-    {"scores", 4, false, cells_shape, RESULT(scores), api_attention_always, ATTN_STAGE_SCORES, "score"},
-    {"scaled", 4, false, cells_shape, RESULT(scaled), api_attention_always, ATTN_STAGE_SCALED, "scaled score"},
+    {"scores", 4, false, cells_shape, RESULT(scores), with_scores, ATTN_STAGE_SCORES, "score"},
+    {"scaled", 4, false, cells_shape, RESULT(scaled), with_scores, ATTN_STAGE_SCALED, "scaled score"},
     {"capped", 4, false, cells_shape, RESULT(capped), with_softcap, ATTN_STAGE_CAPPED, "capped score"},
-    {"masked", 4, false, cells_shape, RESULT(masked), api_attention_always, ATTN_STAGE_MASKED, "biased score"},
-    {"lse", 3, false, lse_shape, RESULT(lse), api_attention_always, API_NO_STAGE, NULL},
+    {"masked", 4, false, cells_shape, RESULT(masked), with_scores, ATTN_STAGE_MASKED, "biased score"},
+    {"lse", 3, false, lse_shape, RESULT(lse), with_scores, API_NO_STAGE, NULL},
     {"present_k", 4, false, present_k_shape, RESULT(present_k), with_past, API_NO_STAGE, NULL},
     {"present_v", 4, false, present_v_shape, RESULT(present_v), with_past, API_NO_STAGE, NULL},
     {"q_rotated", 4, false, q_rotated_shape, RESULT(q_rotated), with_rope, API_NO_STAGE, NULL},
@@ -368,11 +391,14 @@ const api_name_table api_attention_names = API_TABLE(names);
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-void api_attention_shrink(attn_problem *p) {
-    if (p->n_q == 0 && (keys_of(p) == 0 || p->kv_heads == 0)) p->batch = 0;
+void api_attention_shrink(api_attention_state *a) {
+    attn_problem *p = &a->mha.attention;
+    const bool has_state = a->results.attention.present_state || a->results.attention.present_normalizer;
+    if (p->n_q == 0 && (keys_of(p) == 0 || p->kv_heads == 0) && !(has_state && p->kv_heads > 0)) p->batch = 0;
     if (p->kv_heads > 0) return;
     p->heads = p->kv_heads = 1;
-    p->sinks = p->alibi = p->head_scales = NULL; /* there are none of head 0 */
+    p->kind = ATTN_SOFTMAX; /* there are no numbers of head 0 */
+    p->sinks = p->alibi = p->head_scales = NULL;
     p->relative_bias = NULL;
 }
 

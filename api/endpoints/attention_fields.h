@@ -26,20 +26,37 @@ typedef struct api_attention_state {
     attn_rope rope;            /* mha.attention.rope points here if the request has one */
     attn_relative_bias relative_bias; /* likewise */
     attn_segments segments;           /* likewise */
+    /* What a kind needs besides; mha.attention points to that of its kind. */
+    attn_linear linear;
+    attn_linformer linformer;
+    attn_differential differential;
+    size_t pairs; /* heads of q and k for each of v's: 2 of ATTN_DIFFERENTIAL, else 1 */
 } api_attention_state;
 
 /* The options; their state is an api_attention_state. */
 extern const api_field_table api_attention_options;
 extern const api_field_table api_attention_patterns;  /* set after these ... */
 extern const api_field_table api_attention_positions; /* ... and after these */
+extern const api_field_table api_attention_kinds;     /* ... and after these */
 /* The names but for `output`. */
 extern const api_name_table api_attention_names;
+extern const api_name_table api_kind_names;
 
 /* The setter of rope (rope.c). */
 void api_set_rope(api_form *form, api_field field, void *state);
 
 /* Checks that a tensor is a list of one number for each head. */
 bool api_one_per_head(api_form *form, const api_attention_state *state, const api_tensor *tensor);
+
+/* Reads `kind`, before any size is known. */
+void api_attention_read_kind(api_form *form, api_attention_state *state);
+/* Faults of fields and names that have no meaning with the kind, and of those that it needs. */
+void api_kind_check(api_job *job);
+/* `count` times the number in the compute type. NULL: no memory, error is set. */
+const void *api_repeated(api_form *form, double number, size_t count);
+
+/* Of heads in pairs, side by side: the view becomes that of the first of each, the second is returned. */
+attn_view api_split_pairs(attn_dtype dtype, attn_view *view);
 
 /* All sizes of the problem are set but for n_past, and d_v only if `knows_v`: sets what is so by default. */
 void api_attention_sized(api_attention_state *state, bool knows_v);
@@ -50,7 +67,7 @@ void api_attention_check(api_job *job);
 
 /* Takes away axes whose length no number of the request stands behind, because an axis beside them has length 0: the
  * loops of the core must not count through them. The shapes of the reply are set before. */
-void api_attention_shrink(attn_problem *problem);
+void api_attention_shrink(api_attention_state *state);
 /* Whether a run is done; sets the error of an overflow. */
 bool api_attention_done(api_job *job, attn_status status, const attn_fault *fault);
 /* The row functions that both share. */

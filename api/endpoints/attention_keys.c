@@ -85,6 +85,11 @@ void api_attention_check(api_job *job) {
         if (!a->mha.attention.rope && api_form_returns(&job->form, rotated[i]))
             api_form_fault(&job->form, (api_field)api_field_find(job->form.schema, "return"), API_OUT_OF_RANGE,
                            "\"%s\" has a meaning only with rope, which is not there", rotated[i]);
+    api_kind_check(job);
+    if (a->pairs == 2) { /* what is open is not asked head by head */
+        api_tensor_require_finite(&job->form, &a->k);
+        api_tensor_require_finite(&job->form, &a->past_k);
+    }
     if (job->form.broken)
         check_unblocked(job);
     else

@@ -1,4 +1,6 @@
 /* POST /mha: the fields of its own (docs/api.md, section 3). */
+#include <float.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +30,14 @@ enum {
     POSITION_ENCODING,
     Q_NORM_WEIGHT,
     K_NORM_WEIGHT,
-    NORM_EPS
+    NORM_EPS,
+    LAMBDA_Q1,
+    LAMBDA_K1,
+    LAMBDA_Q2,
+    LAMBDA_K2,
+    DEPTH,
+    NORM_WEIGHT,
+    NORM
 };
 
 /* A weight as (rows, columns) of x W, whichever way it is stored. */
@@ -46,6 +55,7 @@ typedef struct inputs {
     weight w_q, w_k, w_v, w_o, w_qkv;
     api_tensor b_q, b_k, b_v, b_o, b_qkv, head_mask;
     bool out_in;
+    bool differential;
     bool only_cache; /* no new keys: those of the past alone are attended to */
     qkv_layout qkv_layout;
     size_t heads, kv_heads;      /* 0: not known */
@@ -164,7 +174,8 @@ static void check_company(api_form *form, const inputs *in) {
                        "cannot be combined with w_qkv, which projects one input; use w_q, w_k and w_v");
     if (in->value_context.given && in->only_cache)
         api_form_fault(form, VALUE_CONTEXT, API_OUT_OF_RANGE, "has a meaning only with w_v, which is not there");
-    if (api_form_has(form, NORM_EPS) && !api_form_has(form, Q_NORM_WEIGHT) && !api_form_has(form, K_NORM_WEIGHT))
+    if (api_form_has(form, NORM_EPS) && !in->differential && !api_form_has(form, Q_NORM_WEIGHT) &&
+        !api_form_has(form, K_NORM_WEIGHT))
         api_form_fault(form, NORM_EPS, API_OUT_OF_RANGE,
                        "has a meaning only with q_norm_weight or k_norm_weight, which are not there");
     if (in->only_cache && api_form_has(form, K_NORM_WEIGHT))
@@ -273,17 +284,18 @@ static bool set_separate(api_form *form, attn_mha *m, inputs *in) {
     const api_field blamed = api_form_has(form, NUM_KV_HEADS) ? NUM_KV_HEADS : NUM_HEADS;
     const char *source = in->context.given ? "context" : "x";
     const size_t *d_model = in->x_known ? &m->d_model : NULL, *d_context = in->context_known ? &m->d_context : NULL;
+    const size_t pairs = p->kind == ATTN_DIFFERENTIAL ? 2 : 1;
     const size_t *d_value = m->value_context ? &m->d_value_context : in->value_context.given ? NULL : d_context;
     size_t d_k = 0;
-    const bool q =
-        columns_of_head(form, &in->w_q, d_model, "x", in->heads, NUM_HEADS, &p->d_k) && check_d_k(form, m, &in->w_q);
-    bool k = columns_of_head(form, &in->w_k, d_context, source, in->kv_heads, blamed, &d_k);
+    const bool q = columns_of_head(form, &in->w_q, d_model, "x", in->heads * pairs, NUM_HEADS, &p->d_k) &&
+                   check_d_k(form, m, &in->w_q);
+    bool k = columns_of_head(form, &in->w_k, d_context, source, in->kv_heads * pairs, blamed, &d_k);
     const bool v = columns_of_head(form, &in->w_v, d_value, in->value_context.given ? "value_context" : source,
                                    in->kv_heads, blamed, &p->d_v);
     if (q && k && d_k != p->d_k) {
         api_form_fault(form, W_K, API_SHAPE_MISMATCH,
                        "expected %zu columns (%zu key/value heads of d_k = %zu as in w_q), got %zu",
-                       in->kv_heads * p->d_k, in->kv_heads, p->d_k, in->w_k.columns);
+                       in->kv_heads * pairs * p->d_k, in->kv_heads * pairs, p->d_k, in->w_k.columns);
         k = false;
     }
     if (!q || !k || !v) return false;
@@ -298,7 +310,8 @@ static bool set_query_alone(api_form *form, api_attention_state *a, inputs *in) 
     attn_mha *m = &a->mha;
     attn_problem *p = &m->attention;
     const api_field field = (api_field)api_field_find(form->schema, "past_v");
-    if (!columns_of_head(form, &in->w_q, in->x_known ? &m->d_model : NULL, "x", in->heads, NUM_HEADS, &p->d_k))
+    if (!columns_of_head(form, &in->w_q, in->x_known ? &m->d_model : NULL, "x", in->heads * a->pairs, NUM_HEADS,
+                         &p->d_k))
         return false;
     if (!check_d_k(form, m, &in->w_q) || in->kv_heads == 0) return false;
     api_form_tensor(form, field, &a->past_v);
@@ -358,6 +371,11 @@ static bool set_packed(api_form *form, attn_mha *m, inputs *in) {
     if (in->x_known && in->context_known && m->d_context != m->d_model) {
         api_form_fault(form, CONTEXT, API_SHAPE_MISMATCH,
                        "expected the width of x, %zu, because w_qkv projects both; got %zu", m->d_model, m->d_context);
+        return false;
+    }
+    if (p->kind == ATTN_DIFFERENTIAL) {
+        api_form_fault(form, W_QKV, API_OUT_OF_RANGE,
+                       "has no meaning with \"kind\": \"differential\"; use w_q, w_k and w_v");
         return false;
     }
     const size_t parts = in->heads && in->kv_heads ? in->heads + 2 * in->kv_heads : 0;
@@ -427,12 +445,70 @@ static void set_norms(api_form *form, attn_mha *m, bool known) {
     m->k_norm = vector_of(form, &weights[1], m->attention.d_k, "d_k of them");
 }
 
+static double dot(attn_dtype dtype, const void *x, const void *y, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += dtype == ATTN_F64 ? ((const double *)x)[i] * ((const double *)y)[i]
+                                 : (double)((const float *)x)[i] * (double)((const float *)y)[i];
+    return sum;
+}
+
+/* lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init */
+static void read_lambda(api_form *form, api_attention_state *a, double lambda_init, bool known) {
+    const attn_problem *p = &a->mha.attention;
+    const void *vectors[4];
+    size_t given = 0;
+    for (api_field f = LAMBDA_Q1; f <= LAMBDA_K2; f++) given += api_form_has(form, f);
+    if (given == 0) return;
+    if (is_given(form, "lambda")) api_form_fault(form, LAMBDA_Q1, API_OUT_OF_RANGE, "cannot be combined with lambda");
+    for (api_field f = LAMBDA_Q1; f <= LAMBDA_K2; f++) {
+        api_tensor t;
+        read_vector(form, f, &t);
+        if (!t.given) api_form_missing(form, api_form_name(form, f), "with the others of lambda_q1 to lambda_k2");
+        vectors[f - LAMBDA_Q1] = known ? vector_of(form, &t, p->d_k, "d_k of them") : NULL;
+    }
+    for (size_t i = 0; i < 4; i++)
+        if (!vectors[i]) return;
+    const double lambda = exp(dot(p->dtype, vectors[0], vectors[1], p->d_k)) -
+                          exp(dot(p->dtype, vectors[2], vectors[3], p->d_k)) + lambda_init;
+    if (!(fabs(lambda) <= (p->dtype == ATTN_F64 ? DBL_MAX : (double)FLT_MAX)))
+        api_form_fault(form, LAMBDA_Q1, API_OUT_OF_RANGE, "gives a lambda that does not fit the type");
+    else
+        a->differential.lambda = api_repeated(form, lambda, p->heads);
+}
+
+/* What /mha adds to differential attention: lambda from vectors, and the norm of each head. */
+static void set_differential(api_form *form, api_attention_state *a, bool known) {
+    attn_mha *m = &a->mha;
+    int64_t depth = 0;
+    bool norm = true;
+    api_tensor own;
+    for (api_field f = LAMBDA_Q1; f <= NORM && a->pairs == 1; f++)
+        if (api_form_has(form, f))
+            api_form_fault(form, f, API_OUT_OF_RANGE, "has a meaning only with \"kind\": \"differential\"");
+    if (a->pairs == 1) return;
+    if (api_form_integer(form, DEPTH, &depth) && depth < 0)
+        api_form_fault(form, DEPTH, API_OUT_OF_RANGE, "expected at least 0, got %lld", (long long)depth);
+    const double lambda_init = 0.8 - 0.6 * exp(-0.3 * (double)depth);
+    read_lambda(form, a, lambda_init, known);
+    api_form_bool(form, NORM, &norm);
+    read_vector(form, NORM_WEIGHT, &own);
+    if (!norm && own.given) api_form_fault(form, NORM_WEIGHT, API_OUT_OF_RANGE, "has no meaning with \"norm\": false");
+    if (!norm || !known) return;
+    m->heads_eps = api_form_has(form, NORM_EPS) ? m->norm_eps : 1e-5;
+    m->heads_factor = 1 - lambda_init;
+    m->heads_norm =
+        own.given ? vector_of(form, &own, m->attention.d_v, "d_v of them") : api_repeated(form, 1, m->attention.d_v);
+}
+
 static void build(api_job *job) {
     api_form *form = &job->form;
     api_attention_state *a = job->state;
     attn_mha *m = &a->mha;
     inputs in = {0};
     m->attention.dtype = form->dtype;
+    api_attention_read_kind(form, a);
+    in.differential = a->pairs == 2;
     read_counts(form, &in);
     in.only_cache = is_given(form, "past_k") && is_given(form, "past_v") && !api_form_has(form, CONTEXT) &&
                     !api_form_has(form, W_K) && !api_form_has(form, W_V) && !api_form_has(form, W_QKV);
@@ -448,6 +524,7 @@ static void build(api_job *job) {
                        : in.only_cache       ? set_query_alone(form, a, &in)
                                              : set_separate(form, m, &in);
     set_norms(form, m, known);
+    set_differential(form, a, known);
     set_biases(form, m, &in);
     if (known || in.w_v.known) set_output(form, a, &in); /* w_o must fit heads and w_v, whatever is wrong elsewhere */
     if (known && in.x_known && in.context_known) api_attention_sized(a, true);
@@ -480,12 +557,14 @@ static api_shape projected(const api_attention_state *a, size_t heads, size_t n,
     return api_shape_of(a->axes, a->mha.attention.batch, heads, n, d);
 }
 static api_shape q_shape(const void *state) {
-    const attn_problem *p = &((const api_attention_state *)state)->mha.attention;
-    return projected(state, p->heads, p->n_q, p->d_k);
+    const api_attention_state *a = state;
+    const attn_problem *p = &a->mha.attention;
+    return projected(a, p->heads * a->pairs, p->n_q, p->d_k);
 }
 static api_shape k_shape(const void *state) {
-    const attn_problem *p = &((const api_attention_state *)state)->mha.attention;
-    return projected(state, p->kv_heads, p->n_new, p->d_k);
+    const api_attention_state *a = state;
+    const attn_problem *p = &a->mha.attention;
+    return projected(a, p->kv_heads * a->pairs, p->n_new, p->d_k);
 }
 static api_shape v_shape(const void *state) {
     const attn_problem *p = &((const api_attention_state *)state)->mha.attention;
@@ -531,7 +610,7 @@ static attn_mha_results results_of(const api_attention_state *a) {
 static size_t workspace(const attn_engine *engine, api_job *job) {
     api_attention_state *a = job->state;
     const attn_mha_results results = results_of(a);
-    api_attention_shrink(&a->mha.attention);
+    api_attention_shrink(a);
     return attn_mha_workspace(engine, &a->mha, &results);
 }
 
@@ -565,6 +644,13 @@ static const api_field_row own[] = {
     [Q_NORM_WEIGHT] = {"q_norm_weight", API_REALS, 1, 1, 0, NULL},
     [K_NORM_WEIGHT] = {"k_norm_weight", API_REALS, 1, 1, 0, NULL},
     [NORM_EPS] = {"norm_eps", API_NUMBER, 0, 0, 0, NULL},
+    [LAMBDA_Q1] = {"lambda_q1", API_REALS, 1, 1, 0, NULL},
+    [LAMBDA_K1] = {"lambda_k1", API_REALS, 1, 1, 0, NULL},
+    [LAMBDA_Q2] = {"lambda_q2", API_REALS, 1, 1, 0, NULL},
+    [LAMBDA_K2] = {"lambda_k2", API_REALS, 1, 1, 0, NULL},
+    [DEPTH] = {"depth", API_INTEGER, 0, 0, 0, NULL},
+    [NORM_WEIGHT] = {"norm_weight", API_REALS, 1, 1, 0, NULL},
+    [NORM] = {"norm", API_BOOLEAN, 0, 0, 0, NULL},
     {"return_weights", API_BOOLEAN | API_WORD, 0, 0, 0, set_return_weights},
 };
 static const api_field_table own_fields = API_TABLE(own);
@@ -572,8 +658,8 @@ static const api_field_table own_fields = API_TABLE(own);
 const api_operation api_mha = {
     .schema = {"mha",
                {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_positions,
-                &api_common_fields},
-               {&output_name, &api_attention_names, &projection_names}},
+                &api_attention_kinds, &api_common_fields},
+               {&output_name, &api_attention_names, &api_kind_names, &projection_names}},
     .state_size = sizeof(api_attention_state),
     .build = build,
     .check = api_attention_check,
