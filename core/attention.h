@@ -308,6 +308,30 @@ size_t attn_workspace(const attn_engine *engine, const attn_problem *problem, co
 attn_status attn_run(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
                      void *workspace, const atomic_bool *cancel, attn_fault *fault);
 
+/* The gradients of a number whose gradient by the output is known (reverse mode; Dao et al., arXiv:2205.14135, appendix
+ * B.2): with P the weights, dP = grad_output v^T, D the row sums of P dP and dB = P (dP - D), they are v: P^T
+ * grad_output; bias: dB; sinks: -sum of the sink's weight times D; and with dS = scale * dB * (derivative of softcap),
+ * q: dS k; k: dS^T q, both turned back if there is rope. Query heads that share a key/value head add up in k and v, and
+ * cells that share a number of bias add up in it. Each with data NULL is not wanted. */
+typedef struct attn_gradients {
+    attn_view grad_output; /* (batch, heads, n_q, d_v), finite */
+    attn_out_view q;       /* (batch, heads, n_q, d_k) */
+    attn_out_view k, v;    /* (batch, kv_heads, n_new, d_k or d_v): of the new keys; a batch stride of 0 adds up the batch */
+    void *bias;            /* bias_count numbers, laid out as problem->bias */
+    size_t bias_count;
+    void *sinks; /* (heads) */
+} attn_gradients;
+
+/* Bytes of workspace of attn_gradients_run, O(n d): never n_q * n_k. SIZE_MAX if it does not fit size_t. */
+size_t attn_gradients_workspace(const attn_engine *engine, const attn_problem *problem,
+                                const attn_gradients *gradients);
+/* Computes the gradients of a problem of ATTN_SOFTMAX; no two arrays of `gradients` may overlap. `workspace` as for
+ * attn_run; `cancel` may be NULL. ATTN_OVERFLOW: a query or an open key is too large for the tiles (docs/numerics.md).
+ * A gradient that does not fit the type is infinite or NaN. The bits do not depend on threads, nor on which are wanted.
+ */
+attn_status attn_gradients_run(const attn_engine *engine, const attn_problem *problem, const attn_gradients *gradients,
+                               void *workspace, const atomic_bool *cancel);
+
 /* ---- multi-head attention with projections ---------------------------------------------------------------------- */
 
 /* A (rows_in, columns_out) weight that is not owned. in_out: element (i, o) is data[i*stride + o];

@@ -179,6 +179,21 @@ static void set_output(api_attention_state *a, const inputs *in) {
         a->output = (api_shape){4, {p->batch, p->heads, p->n_q, p->d_v}};
 }
 
+/* Gradients are laid out as the tensors of the request. */
+static attn_out_view gradient_view(attn_view view) { return (attn_out_view){NULL, view.batch, view.head, view.row}; }
+
+static void set_gradients(api_attention_state *a, const inputs *in) {
+    const attn_problem *p = &a->mha.attention;
+    const attn_out_view *o = &a->results.attention.output;
+    a->q_shape = api_shape_given(&in->q);
+    a->k_shape = api_shape_given(&in->k);
+    a->v_shape = api_shape_given(&in->v);
+    a->gradients.grad_output = (attn_view){NULL, o->batch, o->head, o->row};
+    a->gradients.q = gradient_view(p->q);
+    a->gradients.k = gradient_view(p->k);
+    a->gradients.v = gradient_view(p->v);
+}
+
 static void set_problem(api_attention_state *a, const inputs *in) {
     attn_problem *p = &a->mha.attention;
     const bool between = in->q.rank < 4 || in->bnhd;
@@ -199,6 +214,7 @@ static void set_problem(api_attention_state *a, const inputs *in) {
     a->axes = (api_axes){.batch = in->q.rank > 2, .heads = in->q.rank == 4 || in->has_num_heads};
     api_attention_sized(a, in->of_v.known);
     set_output(a, in);
+    set_gradients(a, in);
 }
 
 static void build(api_job *job) {
@@ -228,7 +244,8 @@ static void set_return_weights(api_form *form, api_field field, void *state) {
 
 static double flops(const api_job *job) {
     const api_attention_state *a = job->state;
-    return attn_flops(&a->mha.attention);
+    /* the first pass, and twice its scores and its dP, with a product each for q, k and v */
+    return attn_flops(&a->mha.attention) * (api_gradients_wanted(a) ? 4.5 : 1);
 }
 
 static size_t workspace(const attn_engine *engine, api_job *job) {
@@ -237,14 +254,22 @@ static size_t workspace(const attn_engine *engine, api_job *job) {
     if (p->heads == 0) p->n_q = 0;
     if (p->n_q == 0) p->heads = p->kv_heads;
     api_attention_shrink(a);
-    return attn_workspace(engine, p, &a->results.attention);
+    const size_t gradients = api_gradients_workspace(engine, a),
+                 rest = attn_workspace(engine, p, &a->results.attention);
+    return gradients > rest ? gradients : rest;
 }
 
 static bool run(const attn_engine *engine, api_job *job, void *scratch, const atomic_bool *cancel) {
     const api_attention_state *a = job->state;
     attn_fault fault = {0};
     return api_attention_done(job, attn_run(engine, &a->mha.attention, &a->results.attention, scratch, cancel, &fault),
-                              &fault);
+                              &fault) &&
+           (!api_gradients_wanted(a) || api_gradients_run(engine, job, scratch, cancel));
+}
+
+static void check(api_job *job) {
+    api_attention_check(job);
+    api_gradients_check(job);
 }
 
 static const api_field_row own[] = {
@@ -267,11 +292,11 @@ static const api_name_table output_name = API_TABLE(output);
 const api_operation api_attention = {
     .schema = {"attention",
                {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_positions,
-                &api_attention_kinds, &api_common_fields},
-               {&output_name, &api_attention_names, &api_kind_names}},
+                &api_attention_kinds, &api_gradient_fields, &api_common_fields},
+               {&output_name, &api_attention_names, &api_kind_names, &api_gradient_names}},
     .state_size = sizeof(api_attention_state),
     .build = build,
-    .check = api_attention_check,
+    .check = check,
     .flops = flops,
     .workspace = workspace,
     .run = run,

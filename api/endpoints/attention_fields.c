@@ -13,6 +13,12 @@ api_shape api_shape_of(api_axes axes, size_t batch, size_t heads, size_t n, size
     return shape;
 }
 
+api_shape api_shape_given(const api_tensor *tensor) {
+    api_shape shape = {.rank = tensor->rank};
+    for (size_t i = 0; i < tensor->rank; i++) shape.axes[i] = tensor->shape[i];
+    return shape;
+}
+
 static size_t keys_of(const attn_problem *p) { return p->n_past + p->n_new; }
 
 /* ---- the past --------------------------------------------------------------------------------------------------- */
@@ -134,6 +140,8 @@ static void set_bias(api_form *form, api_field field, void *state) {
     api_form_tensor(form, field, &bias);
     check_bias(form, &bias);
     broadcast(form, a, &bias, &a->mha.attention.bias);
+    a->bias_shape = api_shape_given(&bias);
+    a->gradients.bias_count = bias.count;
 }
 
 static bool one_per_batch(api_form *form, const api_attention_state *a, const api_tensor *tensor) {
@@ -402,7 +410,7 @@ void api_attention_shrink(api_attention_state *a) {
     p->relative_bias = NULL;
 }
 
-static bool all_finite(attn_dtype dtype, const void *data, size_t count) {
+bool api_all_finite(attn_dtype dtype, const void *data, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (dtype == ATTN_F64 ? !isfinite(((const double *)data)[i]) : !isfinite(((const float *)data)[i]))
             return false;
@@ -417,7 +425,7 @@ static bool rotated_fit(api_job *job) {
         const void *data = o->data;
         const attn_results *r = &a->results.attention;
         if (data != r->q_rotated && data != r->k_rotated && data != r->present_k) continue;
-        if (all_finite(job->form.dtype, data, o->count)) continue;
+        if (api_all_finite(job->form.dtype, data, o->count)) continue;
         api_error_set(job->form.error, API_OVERFLOW, API_PLACE_LAST, NULL, "a number of %s does not fit %s", o->name,
                       job->form.dtype == ATTN_F32 ? "float32; try \"dtype\": \"float64\"" : "float64");
         return false;

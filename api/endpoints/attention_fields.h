@@ -12,6 +12,9 @@ typedef struct api_axes {
 /* (batch, heads, n, d) with the axes that are there */
 api_shape api_shape_of(api_axes axes, size_t batch, size_t heads, size_t n, size_t d);
 
+/* The shape that a tensor of the request has, of rank 4 at most */
+api_shape api_shape_given(const api_tensor *tensor);
+
 /* The state of both: job->state. */
 typedef struct api_attention_state {
     attn_mha mha; /* of /attention: mha.attention alone */
@@ -31,6 +34,9 @@ typedef struct api_attention_state {
     attn_linformer linformer;
     attn_differential differential;
     size_t pairs; /* heads of q and k for each of v's: 2 of ATTN_DIFFERENTIAL, else 1 */
+    api_tensor grad_output;           /* of /attention (gradients.c), with what follows from it */
+    attn_gradients gradients;
+    api_shape q_shape, k_shape, v_shape, bias_shape; /* as the request has them */
 } api_attention_state;
 
 /* The options; their state is an api_attention_state. */
@@ -41,6 +47,15 @@ extern const api_field_table api_attention_kinds;     /* ... and after these */
 /* The names but for `output`. */
 extern const api_name_table api_attention_names;
 extern const api_name_table api_kind_names;
+
+/* The gradients of /attention (gradients.c): the field, set after the options; the names; what depends on both; the
+ * workspace, 0 if none is wanted; the run, which sets the error of a number that does not fit. */
+extern const api_field_table api_gradient_fields;
+extern const api_name_table api_gradient_names;
+void api_gradients_check(api_job *job);
+bool api_gradients_wanted(const api_attention_state *state);
+size_t api_gradients_workspace(const attn_engine *engine, api_attention_state *state);
+bool api_gradients_run(const attn_engine *engine, api_job *job, void *scratch, const atomic_bool *cancel);
 
 /* The setter of rope (rope.c). */
 void api_set_rope(api_form *form, api_field field, void *state);
@@ -68,6 +83,8 @@ void api_attention_check(api_job *job);
 /* Takes away axes whose length no number of the request stands behind, because an axis beside them has length 0: the
  * loops of the core must not count through them. The shapes of the reply are set before. */
 void api_attention_shrink(api_attention_state *state);
+/* true if no number is NaN or infinite */
+bool api_all_finite(attn_dtype dtype, const void *data, size_t count);
 /* Whether a run is done; sets the error of an overflow. */
 bool api_attention_done(api_job *job, attn_status status, const attn_fault *fault);
 /* The row functions that both share. */

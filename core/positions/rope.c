@@ -155,3 +155,59 @@ void ATTN_T(attn_rope_rotate)(const attn_engine *engine, const attn_problem *pro
     rotated->q = rotate_side(engine, problem, &q);
     rotated->k = rotate_side(engine, problem, &k);
 }
+
+/* ---- gradients -------------------------------------------------------------------------------------------------- */
+
+typedef struct back_run {
+    const attn_rope *rope;
+    attn_out_view view;
+    size_t heads, n, tables;
+    const real *table;
+} back_run;
+
+/* x = the transpose of the rotation times x */
+static void turn_back_row(const attn_rope *rope, const real *turn, real *x) {
+    const size_t half = rope->dim / 2, step = rope->interleaved ? 2 : 1, other = rope->interleaved ? 1 : half;
+    for (size_t t = 0; t < half; t++) {
+        real *first = x + t * step, *second = first + other;
+        const real a = *first, b = *second;
+        *first = a * turn[t] + b * turn[half + t];
+        *second = b * turn[t] - a * turn[half + t];
+    }
+}
+
+static void turn_back_item(void *arg, size_t item, size_t slot) {
+    const back_run *run = arg;
+    const size_t blocks = (run->n + BLOCK - 1) / BLOCK, pair = item / blocks, first = item % blocks * BLOCK;
+    const size_t batch = pair / run->heads, head = pair % run->heads, table = run->tables > 1 ? batch : 0;
+    (void)slot;
+    for (size_t i = first; i < first + BLOCK && i < run->n; i++)
+        turn_back_row(run->rope, run->table + (table * run->n + i) * run->rope->dim,
+                      (real *)run->view.data + batch * run->view.batch + head * run->view.head + i * run->view.row);
+}
+
+static void turn_back(const attn_engine *engine, size_t batch, back_run *run) {
+    if (run->view.data == NULL) return;
+    attn_pool_for(engine->pool, batch * run->heads * ((run->n + BLOCK - 1) / BLOCK), turn_back_item, run);
+}
+
+void ATTN_T(attn_rope_turn_back)(const attn_engine *engine, const attn_problem *problem, const void *workspace,
+                                 const attn_out_view *q, const attn_out_view *k) {
+    const layout at = layout_of(problem);
+    const char *base = workspace;
+    const bool shared = shares_table(problem);
+    back_run of_q = {problem->rope,
+                     *q,
+                     problem->heads,
+                     problem->n_q,
+                     tables_of(problem, true),
+                     (const real *)(const void *)(base + at.q_table)};
+    back_run of_k = {problem->rope,
+                     *k,
+                     problem->kv_heads,
+                     problem->n_new,
+                     tables_of(problem, shared),
+                     (const real *)(const void *)(base + (shared ? at.q_table : at.k_table))};
+    turn_back(engine, problem->batch, &of_q);
+    turn_back(engine, problem->batch, &of_k);
+}

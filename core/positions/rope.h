@@ -4,6 +4,10 @@
 
 #include "../attention.h"
 
+void attn_rope_turn_back_f32(const attn_engine *engine, const attn_problem *problem, const void *workspace,
+                             const attn_out_view *q, const attn_out_view *k);
+void attn_rope_turn_back_f64(const attn_engine *engine, const attn_problem *problem, const void *workspace,
+                             const attn_out_view *q, const attn_out_view *k);
 size_t attn_rope_workspace_f32(const attn_problem *problem);
 size_t attn_rope_workspace_f64(const attn_problem *problem);
 void attn_rope_rotate_f32(const attn_engine *engine, const attn_problem *problem, const attn_results *results,
@@ -23,6 +27,13 @@ static inline void attn_rope_rotate(const attn_engine *engine, const attn_proble
                                     void *workspace, attn_problem *rotated) {
     (problem->dtype == ATTN_F64 ? attn_rope_rotate_f64 : attn_rope_rotate_f32)(engine, problem, results, workspace,
                                                                                rotated);
+}
+
+/* The transpose of the rotation, in place: turns gradients by the rotated q and new k into those by q and k.
+ * `workspace` is what attn_rope_rotate has left. Data NULL: there is none. */
+static inline void attn_rope_turn_back(const attn_engine *engine, const attn_problem *problem, const void *workspace,
+                                       const attn_out_view *q, const attn_out_view *k) {
+    (problem->dtype == ATTN_F64 ? attn_rope_turn_back_f64 : attn_rope_turn_back_f32)(engine, problem, workspace, q, k);
 }
 
 #endif

@@ -89,6 +89,11 @@ static void gather_rows(attn_plan *plan, size_t batch, size_t kv_head, attn_span
     }
 }
 
+void ATTN_T(attn_gather_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, size_t n, real *to) {
+    const size_t key = tile * plan->tile_k;
+    gather_rows(plan, batch, kv_head, (attn_span){key, key + n}, false, to, plan->problem->d_k);
+}
+
 /* The rows of a tile up to the last that is open to any query, if all of them are open and in one tensor. */
 static bool tile_is_one_run(const attn_plan *plan, size_t batch, size_t kv_head, size_t tile, attn_span *run) {
     const size_t key = tile * plan->tile_k, end = key + attn_plan_keys(plan, tile);

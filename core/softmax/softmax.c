@@ -3,6 +3,7 @@
 #include "../calculation.h"
 #include "../engine/workspace.h"
 #include "../positions/rope.h"
+#include "backward.h"
 #include "plan.h"
 
 #include <assert.h>
@@ -94,3 +95,54 @@ static attn_status run(const attn_engine *engine, const attn_problem *problem, c
 
 const attn_calculation attn_calculation_softmax = {
     .name = "softmax", .workspace = workspace_with_rope, .run = run, .flops = flops};
+
+/* ---- gradients -------------------------------------------------------------------------------------------------- */
+
+/* With rope keys of batch 1 are turned for each batch by its own positions: so their gradients are turned back in
+ * memory of their own before they add up. */
+static size_t turned_bytes(const attn_problem *p, const attn_gradients *gradients) {
+    if (!p->rope || p->batch < 2 || gradients->k.batch > 0 || gradients->k.data == NULL) return 0;
+    const size_t rows = attn_product(attn_product(p->batch, p->kv_heads), p->n_new);
+    return attn_product(rows, attn_product(p->d_k, attn_sizeof(p->dtype)));
+}
+
+size_t attn_gradients_workspace(const attn_engine *engine, const attn_problem *problem,
+                                const attn_gradients *gradients) {
+    const bool wide = problem->dtype == ATTN_F64;
+    attn_problem rotated = *problem;
+    rotated.rope = NULL;
+    const attn_features features = attn_features_of(&rotated);
+    size_t total = 0;
+    if (problem->rope) attn_reserve(&total, attn_rope_workspace(problem), 1);
+    attn_reserve(&total, turned_bytes(problem, gradients), 1);
+    const size_t rest = (wide ? attn_backward_workspace_f64 : attn_backward_workspace_f32)(engine, &rotated, features,
+                                                                                           gradients);
+    attn_reserve(&total, rest, 1);
+    return total;
+}
+
+attn_status attn_gradients_run(const attn_engine *engine, const attn_problem *problem, const attn_gradients *gradients,
+                               void *workspace, const atomic_bool *cancel) {
+    const attn_problem *p = problem;
+    const bool wide = p->dtype == ATTN_F64;
+    const size_t turned = turned_bytes(p, gradients), rows = p->n_new * p->d_k;
+    attn_problem rotated = *p;
+    attn_gradients inner = *gradients;
+    size_t used = 0;
+    check(p);
+    assert(p->kind == ATTN_SOFTMAX);
+    if (p->rope) {
+        attn_reserve(&used, attn_rope_workspace(p), 1);
+        attn_rope_rotate(engine, p, &(attn_results){0}, workspace, &rotated);
+    }
+    const size_t at = attn_reserve(&used, turned, 1);
+    if (turned > 0) inner.k = (attn_out_view){(char *)workspace + at, p->kv_heads * rows, rows, p->d_k};
+    const attn_status status = (wide ? attn_backward_f64 : attn_backward_f32)(
+        engine, &rotated, attn_features_of(&rotated), &inner, (char *)workspace + used, cancel);
+    if (status != ATTN_OK || !p->rope) return status;
+    attn_rope_turn_back(engine, p, workspace, &inner.q, &inner.k);
+    if (turned > 0)
+        (wide ? attn_backward_sum_f64 : attn_backward_sum_f32)(p->batch, p->kv_heads, p->n_new, p->d_k, inner.k.data,
+                                                               &gradients->k);
+    return status;
+}

@@ -21,8 +21,7 @@ static size_t cell_of(const attn_plan *plan, const attn_rows *rows, size_t r, si
     return ((rows->batch * plan->problem->heads + head) * plan->problem->n_q + query) * plan->n_k + key;
 }
 
-/* s: q.k -> weights, from the row's maximum and sum */
-static void weigh_row(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
+void ATTN_T(attn_weigh_row)(const attn_plan *plan, const attn_rows *rows, size_t r, size_t key, size_t n, real *s) {
     const real *stats = ATTN_T(attn_stats_of)(plan, rows, r);
     if (stats[0] == -(real)INFINITY) {
         memset(s, 0, n * sizeof *s);
@@ -81,7 +80,7 @@ static void tile_weights(attn_plan *plan, const attn_rows *rows, size_t tile, at
     score_tile(plan, rows, tile, !is_blocked(plan, rows, tile), scratch);
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         real *s = scratch->scores + r * plan->tile_k;
-        weigh_row(plan, rows, r, key, n, s);
+        ATTN_T(attn_weigh_row)(plan, rows, r, key, n, s);
         store(plan->results->weights, cell_of(plan, rows, r, key), n, s);
     }
 }
@@ -121,7 +120,7 @@ static void add_weights(attn_plan *plan, const attn_rows *rows, size_t tile, att
     for (size_t r = 0; r < rows->heads * rows->queries; r++) {
         real *s = scratch->scores + r * plan->tile_k;
         double *sums = scratch->mean + r % rows->queries * plan->tile_k;
-        weigh_row(plan, rows, r, key, n, s);
+        ATTN_T(attn_weigh_row)(plan, rows, r, key, n, s);
         for (size_t j = 0; j < n; j++) sums[j] += (double)s[j];
     }
 }

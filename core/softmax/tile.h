@@ -51,6 +51,9 @@ void ATTN_T(attn_pack_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_
 /* Packs the values of the tile, (tile_k, d_v_padded), likewise, unless they can be used where they are. */
 void ATTN_T(attn_pack_values)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile);
 
+/* Copies the first n keys of the tile to `to`, (n, d_k), zeros in place of those that are blocked for every query. */
+void ATTN_T(attn_gather_keys)(attn_plan *plan, size_t batch, size_t kv_head, size_t tile, size_t n, real *to);
+
 /* Rows of tile_k values, `stride` apart */
 typedef struct attn_values {
     const real *data;
@@ -84,6 +87,9 @@ void ATTN_T(attn_masked_row)(const attn_plan *plan, const attn_rows *rows, size_
 
 /* Row `row` of `rows`: where its maximum and sum are kept, two numbers. */
 real *ATTN_T(attn_stats_of)(const attn_plan *plan, const attn_rows *rows, size_t row);
+
+/* The same keys of a row: makes of the products the weights, from the row's maximum and sum, which the plan keeps. */
+void ATTN_T(attn_weigh_row)(const attn_plan *plan, const attn_rows *rows, size_t row, size_t key, size_t n, real *s);
 
 /* The phases of a run; items of attn_pool_for, arg is the plan. */
 void ATTN_T(attn_fused_item)(void *arg, size_t item, size_t slot);
