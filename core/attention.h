@@ -316,8 +316,9 @@ attn_status attn_run(const attn_engine *engine, const attn_problem *problem, con
 typedef struct attn_gradients {
     attn_view grad_output; /* (batch, heads, n_q, d_v), finite */
     attn_out_view q;       /* (batch, heads, n_q, d_k) */
-    attn_out_view k, v;    /* (batch, kv_heads, n_new, d_k or d_v): of the new keys; a batch stride of 0 adds up the batch */
-    void *bias;            /* bias_count numbers, laid out as problem->bias */
+    attn_out_view k,
+        v;      /* (batch, kv_heads, n_new, d_k or d_v): of the new keys; a batch stride of 0 adds up the batch */
+    void *bias; /* bias_count numbers, laid out as problem->bias */
     size_t bias_count;
     void *sinks; /* (heads) */
 } attn_gradients;

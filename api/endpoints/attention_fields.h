@@ -33,8 +33,8 @@ typedef struct api_attention_state {
     attn_linear linear;
     attn_linformer linformer;
     attn_differential differential;
-    size_t pairs; /* heads of q and k for each of v's: 2 of ATTN_DIFFERENTIAL, else 1 */
-    api_tensor grad_output;           /* of /attention (gradients.c), with what follows from it */
+    size_t pairs;           /* heads of q and k for each of v's: 2 of ATTN_DIFFERENTIAL, else 1 */
+    api_tensor grad_output; /* of /attention (gradients.c), with what follows from it */
     attn_gradients gradients;
     api_shape q_shape, k_shape, v_shape, bias_shape; /* as the request has them */
 } api_attention_state;

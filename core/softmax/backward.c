@@ -301,10 +301,8 @@ static void keys_item(void *arg, size_t item, size_t slot) {
         if (batch == first || !k_shared) clear(plan->tile_k * problem->d_k, m.sum_k, m.lost_k);
         if (batch == first || !v_shared) clear(plan->tile_k * problem->d_v, m.sum_v, m.lost_v);
         add_batch(b, batch, kv_head, tile, &scratch, &m);
-        if (batch == end - 1 || !k_shared)
-            write_keys(b, k, batch, kv_head, tile, problem->d_k, m.sum_k, m.lost_k);
-        if (batch == end - 1 || !v_shared)
-            write_keys(b, v, batch, kv_head, tile, problem->d_v, m.sum_v, m.lost_v);
+        if (batch == end - 1 || !k_shared) write_keys(b, k, batch, kv_head, tile, problem->d_k, m.sum_k, m.lost_k);
+        if (batch == end - 1 || !v_shared) write_keys(b, v, batch, kv_head, tile, problem->d_v, m.sum_v, m.lost_v);
     }
 }
 

@@ -115,8 +115,8 @@ size_t attn_gradients_workspace(const attn_engine *engine, const attn_problem *p
     size_t total = 0;
     if (problem->rope) attn_reserve(&total, attn_rope_workspace(problem), 1);
     attn_reserve(&total, turned_bytes(problem, gradients), 1);
-    const size_t rest = (wide ? attn_backward_workspace_f64 : attn_backward_workspace_f32)(engine, &rotated, features,
-                                                                                           gradients);
+    const size_t rest =
+        (wide ? attn_backward_workspace_f64 : attn_backward_workspace_f32)(engine, &rotated, features, gradients);
     attn_reserve(&total, rest, 1);
     return total;
 }

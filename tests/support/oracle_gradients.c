@@ -133,7 +133,9 @@ static void add_key(work *w, row_at at, size_t j, long double scores) {
     const long double by = scale_of(p, at.head) / (h * h);
     const long double weight = w->forward->weights.value[cell], off = error_of(w, scores, weight);
     const long double slope = w->slope[j] * by;
-    const long double bound = (w->slope_bound[j] + off * fabsl(w->slope[j])) * fabsl(by) + w->tiny;
+    const long double size = fabsl(w->slope[j]) + w->slope_bound[j]; /* times what of 1 / h^2 is below the range */
+    const long double bound =
+        (w->slope_bound[j] + off * fabsl(w->slope[j])) * fabsl(by) + (size * fabsl(scale_of(p, at.head)) + 1) * w->tiny;
     for (size_t c = 0; c < p->d_k; c++) {
         const long double k = key_at(p, at, j, false, c), q = query_at(p, at, c);
         put(&w->answer->q, row_number(p, at) * p->d_k + c, slope * k, bound * fabsl(k) + w->tiny);

@@ -813,7 +813,7 @@ static void test_metadata(void) {
           "%.*s", SHOWN(a));
     done(&a);
     const char *const models[] = {"attention", "mha", "scan", "merge"};
-    const size_t names[] = {13, 17, 4, 2};
+    const size_t names[] = {18, 17, 4, 2};
     for (size_t m = 0; m < 4; m++) {
         char path[64];
         size_t i;
