@@ -14,7 +14,9 @@ api_shape api_shape_of(api_axes axes, size_t batch, size_t heads, size_t n, size
 }
 
 api_shape api_shape_given(const api_tensor *tensor) {
-    api_shape shape = {.rank = tensor->rank};
+    api_shape shape = {0};
+    if (!tensor->ok) return shape; /* it may have more axes than any field takes */
+    shape.rank = tensor->rank;
     for (size_t i = 0; i < tensor->rank; i++) shape.axes[i] = tensor->shape[i];
     return shape;
 }
