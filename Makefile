@@ -51,9 +51,9 @@ API_SRC := $(sort $(shell find api -name '*.c'))
 API_OBJ := $(API_SRC:%.c=$(B)/%.o) $(B)/api/info/openapi_json.o $(B)/api/page/files.o
 SERVER_SRC := $(sort $(shell find server -name '*.c'))
 SERVER_OBJ := $(SERVER_SRC:%.c=$(B)/%.o)
-# gcc 12 hardly vectorises at -O2. For aarch64 it fails on wide_range.c and merge.c at -O3, which need not be fast.
+# gcc 12 hardly vectorises at -O2. For aarch64 it fails on these three at -O3, which need not be fast.
 # KERNEL_FLAGS is for the rows alone, which compile slowly under a sanitizer.
-kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out %/wide_range.c %/merge.c,$<)),-O3) \
+kernel_flags = $(FLAGS_$(basename $(notdir $<))) $(if $(filter core/%,$(filter-out %/wide_range.c %/merge.c %/rms_norm.c,$<)),-O3) \
   $(if $(findstring /kernels/,$<),$(KERNEL_FLAGS))
 COMPILE = $(Q)$(call say,CC    $@)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(kernel_flags) $(DEFINES) -c -o $@ $<
 LINK = $(Q)$(call say,LD    $@)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^

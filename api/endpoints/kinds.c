@@ -89,8 +89,9 @@ static const void *read_past(api_form *form, api_field field, const api_attentio
     api_form_tensor(form, field, &t);
     api_tensor_require_finite(form, &t);
     if (!is_given(form, other)) {
-        char why[40] = "with ";
-        api_form_missing(form, other, strcat(why, api_form_name(form, field)));
+        char why[40];
+        snprintf(why, sizeof why, "with %s", api_form_name(form, field));
+        api_form_missing(form, other, why);
     }
     return a->sized && a->knows_v && has_shape(form, &t, &wanted) ? t.data : NULL;
 }

@@ -12,6 +12,7 @@
 #include "../engine/workspace.h"
 #include "tile.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,9 +42,9 @@ typedef struct tile_memory {
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-static void lay_out_slot(backward *b) {
+static void lay_out_slot(backward *b, const attn_problem *problem) {
     const attn_plan *plan = &b->plan;
-    const size_t d_k = plan->problem->d_k, d_v = plan->problem->d_v, wide = d_k > d_v ? d_k : d_v;
+    const size_t d_k = problem->d_k, d_v = problem->d_v, wide = d_k > d_v ? d_k : d_v;
     const size_t tall = plan->rows > plan->tile_k ? plan->rows : plan->tile_k;
     const size_t cells = attn_product(plan->rows, plan->tile_k);
     const size_t counts[PARTS] = {
@@ -52,7 +53,7 @@ static void lay_out_slot(backward *b) {
         [KEYS] = attn_product(plan->tile_k, d_k),
         [DELTA] = plan->rows,
         [SLOPES] = cells,
-        [CAPS] = plan->problem->softcap != 0 ? cells : 0,
+        [CAPS] = problem->softcap != 0 ? cells : 0,
         [TURNED] = cells,
         [PRODUCT] = attn_product(tall, wide),
         [SUM_K] = attn_product(tall, d_k),
@@ -75,7 +76,7 @@ static void prepare(backward *b, const attn_engine *engine, const attn_problem *
     b->asked.weights = &somewhere;
     attn_plan_init(&b->plan, engine, problem, &b->asked, features);
     b->plan.results = &b->results;
-    lay_out_slot(b);
+    lay_out_slot(b, problem);
     b->total = 0;
     attn_reserve(&b->total, b->plan.total_bytes, 1);
     b->at_output = attn_reserve(&b->total, attn_product(rows, d), sizeof(real));
@@ -346,8 +347,9 @@ static void bias_item(void *arg, size_t item, size_t slot) {
     backward *b = arg;
     attn_plan *plan = &b->plan;
     const attn_problem *p = plan->problem;
-    const size_t tiles = bias_tiles(plan), pair = item / tiles, heads = bias_heads(p);
-    const size_t batch = pair / heads, head = pair % heads, tile = item % tiles;
+    const size_t tiles = bias_tiles(plan), heads = bias_heads(p);
+    assert(tiles > 0 && heads > 0); /* else there is no item */
+    const size_t tile = item % tiles, pair = item / tiles, batch = pair / heads, head = pair % heads;
     const size_t batch_end = p->bias.batch > 0 ? batch + 1 : p->batch;
     const size_t head_end = p->bias.head > 0 ? head + 1 : p->kv_heads;
     const size_t tile_end = p->bias.key > 0 ? tile + 1 : plan->key_tiles;
