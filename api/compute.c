@@ -202,12 +202,14 @@ void api_compute_prepare(api_request *request) {
 /* Rough costs of one thread: they only decide where the work is done and in what order. */
 #define FLOPS_PER_NS 20.0
 #define NS_PER_REPLY_BYTE 4.0
+#define NS_PER_RANDOM 20.0
 
 double api_work(api_request *request) {
     api_compute_prepare(request);
     if (!request->ready) return 0;
     const double bound = (double)api_reply_bound(&request->job.reply);
-    return api_job_flops(&request->job) / FLOPS_PER_NS + NS_PER_REPLY_BYTE * bound;
+    return api_job_flops(&request->job) / FLOPS_PER_NS + NS_PER_REPLY_BYTE * bound +
+           NS_PER_RANDOM * (double)request->job.randoms.count;
 }
 
 /* ---- the reply -------------------------------------------------------------------------------------------------- */

@@ -106,6 +106,7 @@ static bool make_state(api_job *job) {
 /* Reads all fields. false: they are not known. */
 static bool read_fields(api_job *job, json_t *root) {
     api_form *form = &job->form;
+    form->randoms = &job->randoms;
     form->schema = &job->operation->schema;
     form->schemas = api_schemas;
     api_form_bind(form, root);
@@ -156,6 +157,7 @@ bool api_job_run(api_job *job, const attn_engine *engine, const atomic_bool *can
         return false;
     }
     set_results(job, data_of);
+    api_random_tensors_fill(&job->randoms, engine->pool, cancel);
     const bool done = job->operation->run(engine, job, scratch, cancel);
     if (job->workspace > SMALL) api_release(memory, scratch);
     return done;

@@ -10,6 +10,7 @@ typedef struct api_job {
     api_form form;
     api_reply reply; /* format, state and cancel are the caller's to set before api_job_prepare */
     api_options options;
+    api_random_tensors randoms;
     void *state; /* the operation's */
     size_t result_bytes, workspace;
 } api_job;

@@ -70,14 +70,13 @@ static void fault_at_first_leaf(api_form *form, api_field field, const json_t *j
              api_form_kind(form, json));
 }
 
-/* ---- an object {shape, dtype, data or base64} ------------------------------------------------------------------- */
+/* ---- an object {shape, dtype, data or base64}, or {shape, random, seed} ----------------------------------------- */
 
-enum { SHAPE, DTYPE, DATA, BASE64 };
+enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, SEED };
 static const api_field_row rows[] = {
-    [SHAPE] = {"shape", API_INTEGERS, 1, 1, 0, NULL},
-    [DTYPE] = {"dtype", API_WORD, 0, 0, 0, NULL},
-    [DATA] = {"data", API_TENSOR, 1, 1, 0, NULL},
-    [BASE64] = {"base64", API_WORD, 0, 0, 0, NULL},
+    [SHAPE] = {"shape", API_INTEGERS, 1, 1, 0, NULL}, [DTYPE] = {"dtype", API_WORD, 0, 0, 0, NULL},
+    [DATA] = {"data", API_TENSOR, 1, 1, 0, NULL},     [BASE64] = {"base64", API_WORD, 0, 0, 0, NULL},
+    [RANDOM] = {"random", API_WORD, 0, 0, 0, NULL},   [SEED] = {"seed", API_INTEGER, 0, 0, 0, NULL},
 };
 static const api_field_table table = API_TABLE(rows);
 static const api_schema members = {"tensor", {&table}, {NULL}};
@@ -237,22 +236,100 @@ static void object_take_base64(object *o, unsigned kind) {
     if (o->dtype != API_DTYPE_NONE) take(&o->form, value, kind, o->dtype, t);
 }
 
+enum { AT_ONCE = 1 << 14, CHUNK = 1 << 14 }; /* random numbers: up to so many are made while the request is read */
+
+/* Numbers that are not sent. Only the reader's memory is taken now; many numbers are made when the job runs. */
+static void make_random(object *o, api_distribution distribution, int64_t seed) {
+    api_tensor *t = o->tensor;
+    api_form *form = &o->form;
+    const api_dtype dtype = form->dtype == ATTN_F64 ? API_F64 : API_F32;
+    api_value *value = api_value_new(form->memory, API_ELEMENT_NUMBER, 1, form->slots[SHAPE].place);
+    api_random_tensor *random = value ? api_small(form->memory, sizeof *random) : NULL;
+    if (!random || (t->count > 0 && !api_value_reserve(value, api_times_sizes(t->count, api_dtype_size(dtype))))) {
+        api_error_memory(form->error, form->memory);
+        form->broken = true;
+        return;
+    }
+    value->shape[0] = value->count = t->held = t->count;
+    value->stored = dtype;
+    t->value = value;
+    t->data = t->count > 0 ? value->data : no_elements;
+    *random = (api_random_tensor){form->randoms->first, distribution, (uint64_t)seed, t->count, dtype, t->data};
+    if (t->count <= AT_ONCE) {
+        api_random_fill(distribution, random->seed, 0, t->count, dtype, t->data);
+        return;
+    }
+    form->randoms->first = random;
+    form->randoms->count += t->count;
+}
+
+static void object_take_random(object *o, unsigned kind) {
+    static const char *const distributions[] = {[API_NORMAL] = "normal", [API_UNIFORM] = "uniform"};
+    api_form *form = &o->form;
+    size_t distribution;
+    int64_t seed;
+    if (kind != API_REALS)
+        api_form_fault(form, RANDOM, API_OUT_OF_RANGE, "has a meaning only in a tensor of real numbers");
+    if (api_form_has(form, DTYPE)) api_form_fault(form, DTYPE, API_OUT_OF_RANGE, "has no meaning beside \"random\"");
+    if (!api_form_has(form, SEED)) api_form_missing(form, "seed", "beside \"random\"");
+    if (!api_form_choice(form, RANDOM, distributions, 2, &distribution) || !api_form_integer(form, SEED, &seed)) return;
+    if (seed < 0)
+        api_form_fault(form, SEED, API_OUT_OF_RANGE, "expected an integer of at least 0, got %lld", (long long)seed);
+    if (!form->broken) make_random(o, (api_distribution)distribution, seed);
+}
+
+typedef struct filling {
+    const api_random_tensor *random;
+    const atomic_bool *cancel;
+} filling;
+
+static void fill_chunk(void *arg, size_t item, size_t slot) {
+    const filling *f = arg;
+    const api_random_tensor *r = f->random;
+    const size_t first = item * CHUNK, end = r->count - first < CHUNK ? r->count : first + CHUNK;
+    (void)slot;
+    if (!atomic_load_explicit(f->cancel, memory_order_relaxed))
+        api_random_fill(r->distribution, r->seed, first, end, r->dtype,
+                        (char *)r->data + first * api_dtype_size(r->dtype));
+}
+
+void api_random_tensors_fill(const api_random_tensors *randoms, attn_pool *pool, const atomic_bool *cancel) {
+    for (const api_random_tensor *r = randoms->first; r; r = r->next) {
+        filling f = {r, cancel};
+        attn_pool_for(pool, (r->count + CHUNK - 1) / CHUNK, fill_chunk, &f);
+    }
+}
+
+/* The one of DATA, BASE64 and RANDOM that is there. false: none, or two. */
+static bool find_elements(object *o, api_field *found) {
+    static const api_field ways[] = {DATA, BASE64, RANDOM};
+    const api_slot *slots = o->form.slots;
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const api_field way = ways[i];
+        if (!api_form_has(&o->form, way)) continue;
+        if (count++ > 0)
+            api_form_fault(&o->form, slots[*found].place.sub > slots[way].place.sub ? *found : way, API_OUT_OF_RANGE,
+                           "expected \"%s\" or \"%s\", got both", rows[*found].name, rows[way].name);
+        *found = way;
+    }
+    if (count == 0) api_form_missing(&o->form, "data", "or \"base64\" in a tensor that is an object");
+    return count == 1;
+}
+
 static void read_object(api_form *form, unsigned kind, api_tensor *t) {
     object o = {.tensor = t};
+    api_field way;
     if (!api_form_open(form, t->field, &members, &o.form)) return;
     object_read_shape(&o);
     object_read_dtype(&o, kind);
-    const bool data = api_form_has(&o.form, DATA), base64 = api_form_has(&o.form, BASE64);
-    const api_slot *slots = o.form.slots;
-    if (data && base64)
-        api_form_fault(&o.form, slots[DATA].place.sub > slots[BASE64].place.sub ? DATA : BASE64, API_OUT_OF_RANGE,
-                       "expected \"data\" or \"base64\", got both");
-    else if (data)
-        object_take_data(&o, kind);
-    else if (base64)
-        object_take_base64(&o, kind);
-    else
-        api_form_missing(&o.form, "data", "or \"base64\" in a tensor that is an object");
+    if (find_elements(&o, &way)) {
+        if (way != RANDOM && api_form_has(&o.form, SEED))
+            api_form_fault(&o.form, SEED, API_OUT_OF_RANGE, "has a meaning only beside \"random\"");
+        if (way == DATA) object_take_data(&o, kind);
+        if (way == BASE64) object_take_base64(&o, kind);
+        if (way == RANDOM) object_take_random(&o, kind);
+    }
     t->ok = !o.form.broken;
     form->broken |= o.form.broken;
 }

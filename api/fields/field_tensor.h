@@ -1,7 +1,8 @@
-/* field_tensor.h: a tensor of a request, from any of its three spellings (inside api/ only). */
+/* field_tensor.h: a tensor of a request, from any of its four spellings (inside api/ only). */
 #ifndef API_FIELD_TENSOR_H
 #define API_FIELD_TENSOR_H
 
+#include "../numbers/random.h"
 #include "form.h"
 
 enum { API_POINTER_PREFIX = 80 };
@@ -25,6 +26,25 @@ void api_form_tensor(api_form *form, api_field field, api_tensor *tensor);
 /* An error at an element; the field's name is put before the detail. Breaks the form if `breaks`. */
 __attribute__((format(printf, 6, 7))) void api_tensor_fault(api_form *form, const api_tensor *tensor, size_t element,
                                                             bool breaks, api_code code, const char *detail, ...);
+
+/* Large tensors of random numbers: a short request may ask for many, so they are not made by the thread that reads it.
+ */
+typedef struct api_random_tensor {
+    struct api_random_tensor *next;
+    api_distribution distribution;
+    uint64_t seed;
+    size_t count;
+    api_dtype dtype;
+    void *data;
+} api_random_tensor;
+
+typedef struct api_random_tensors {
+    api_random_tensor *first;
+    size_t count; /* numbers of all */
+} api_random_tensors;
+
+/* Makes the numbers of all; ends early if *cancel. */
+void api_random_tensors_fill(const api_random_tensors *randoms, attn_pool *pool, const atomic_bool *cancel);
 
 /* not_finite at the first element of a tensor of reals that is not finite; nothing if all are */
 void api_tensor_require_finite(api_form *form, const api_tensor *tensor);

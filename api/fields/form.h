@@ -19,7 +19,8 @@ typedef struct api_form {
     const api_schema *const *schemas; /* those of all endpoints, NULL ends them: for hints; may be NULL */
     api_memory *memory;
     api_reader *reader;
-    api_error *error; /* first error of the request */
+    api_error *error;                   /* first error of the request */
+    struct api_random_tensors *randoms; /* tensors whose numbers are made when the job runs (field_tensor.h) */
     bool broken;      /* an error was met that leaves the request without a meaning (an unknown field alone does not) */
     attn_dtype dtype; /* the compute type */
     uint64_t names;   /* bits of the names that are returned, by their numbers in the schema */
