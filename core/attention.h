@@ -162,6 +162,24 @@ typedef struct attn_segments {
     bool gaps; /* attn_segment_spans found gaps in some batch */
 } attn_segments;
 
+/* A pattern of open keys: the window of the problem is part of it. Longformer (Beltagy et al. 2020), BigBird (Zaheer et
+ * al. 2020). */
+typedef struct attn_pattern {
+    /* only keys whose distance is a multiple of this are open, and the window counts in steps of it: (heads), at least
+     * 1; NULL: 1 */
+    const int64_t *dilation;
+    /* the pattern closes nothing at these keys, and nothing to the queries at these positions: ascending, within the
+     * keys; a batch's stand globals_batch after the one before (0: the same) */
+    const int64_t *globals;
+    size_t global_count, globals_batch;
+    /* blocks of keys, and of positions of queries: each is open to window_blocks on either side, to global_blocks at
+     * both ends, whose queries see all, and to its random ones. block_size 0: none */
+    size_t block_size, window_blocks, global_blocks;
+    const int64_t *random; /* (random_rows, random_count): of the blocks between the ends; a head's stand random_head
+                              after the one before (0: the same); NULL: none */
+    size_t random_rows, random_count, random_head;
+} attn_pattern;
+
 /* A run of keys with one id */
 typedef struct attn_segment_run {
     int64_t id;
@@ -226,6 +244,7 @@ typedef struct attn_problem {
     const uint8_t *key_mask;   /* (n_k) of each batch, key_mask_batch apart: 0 blocks the key; NULL: none */
     size_t key_mask_batch;
     const attn_segments *segments; /* NULL: none */
+    const attn_pattern *pattern;   /* NULL: none */
     const int64_t *query_offset; /* (batch) position of query 0 among the keys; NULL: n_past. Any int64 within +-2^53 */
     bool causal;                 /* key j is open to query i only if j <= i + offset */
     bool has_window;             /* ... only if i + offset - left <= j <= i + offset + right */
@@ -287,8 +306,8 @@ typedef struct attn_fault {
     size_t batch, head, query, key;
 } attn_fault;
 
-/* A key is open to a query only if every one of mask, bias, key_mask, segments, kv_lengths, causal and
- * window leaves it open.
+/* A key is open to a query only if every one of mask, bias, key_mask, segments, kv_lengths, causal, window
+ * and the pattern leaves it open.
  * Writes open[j] = 1 if key j of (batch, kv_head) is open to at least one query of one head of its group, else 0;
  * open has n_k places. */
 void attn_open_keys(const attn_problem *problem, size_t batch, size_t kv_head, uint8_t *open);

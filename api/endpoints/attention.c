@@ -291,8 +291,8 @@ static const api_name_table output_name = API_TABLE(output);
 
 const api_operation api_attention = {
     .schema = {"attention",
-               {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_positions,
-                &api_attention_kinds, &api_gradient_fields, &api_common_fields},
+               {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_sparse,
+                &api_attention_positions, &api_attention_kinds, &api_gradient_fields, &api_common_fields},
                {&output_name, &api_attention_names, &api_kind_names, &api_gradient_names}},
     .state_size = sizeof(api_attention_state),
     .build = build,

@@ -29,6 +29,7 @@ typedef struct api_attention_state {
     attn_rope rope;            /* mha.attention.rope points here if the request has one */
     attn_relative_bias relative_bias; /* likewise */
     attn_segments segments;           /* likewise */
+    attn_pattern pattern;             /* likewise */
     /* What a kind needs besides; mha.attention points to that of its kind. */
     attn_linear linear;
     attn_linformer linformer;
@@ -42,6 +43,7 @@ typedef struct api_attention_state {
 /* The options; their state is an api_attention_state. */
 extern const api_field_table api_attention_options;
 extern const api_field_table api_attention_patterns;  /* set after these ... */
+extern const api_field_table api_attention_sparse;    /* ... and after these */
 extern const api_field_table api_attention_positions; /* ... and after these */
 extern const api_field_table api_attention_kinds;     /* ... and after these */
 /* The names but for `output`. */

@@ -180,11 +180,12 @@ static const struct {
 } refused[] = {
     {ATTN_LINEAR,
      {"mask", "bias", "window", "scale", "softcap", "rope", "alibi", "relative_bias", "positions", "key_positions",
-      "sinks", "segment_ids", "key_segment_ids", "past_k", "past_v"},
+      "sinks", "segment_ids", "key_segment_ids", "dilation", "block_sparse", "global_tokens", "past_k", "past_v"},
      {"scores", "scaled", "capped", "masked", "lse", "present_k", "present_v", "q_rotated", "k_rotated"}},
     {ATTN_LINFORMER,
      {"mask", "bias", "window", "causal", "query_offset", "kv_lengths", "key_mask", "rope", "alibi", "relative_bias",
-      "positions", "key_positions", "segment_ids", "key_segment_ids", "past_k", "past_v"},
+      "positions", "key_positions", "segment_ids", "key_segment_ids", "dilation", "block_sparse", "global_tokens",
+      "past_k", "past_v"},
      {"present_k", "present_v", "q_rotated", "k_rotated"}},
     {ATTN_DIFFERENTIAL, {NULL}, {"scores", "scaled", "capped", "masked", "lse", "q_rotated", "k_rotated"}},
 };

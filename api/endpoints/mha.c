@@ -657,8 +657,8 @@ static const api_field_table own_fields = API_TABLE(own);
 
 const api_operation api_mha = {
     .schema = {"mha",
-               {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_positions,
-                &api_attention_kinds, &api_common_fields},
+               {&own_fields, &api_attention_options, &api_attention_patterns, &api_attention_sparse,
+                &api_attention_positions, &api_attention_kinds, &api_common_fields},
                {&output_name, &api_attention_names, &api_kind_names, &projection_names}},
     .state_size = sizeof(api_attention_state),
     .build = build,

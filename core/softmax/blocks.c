@@ -1,6 +1,7 @@
 /* blocks.c: kv_lengths, causal, window and segments as spans, mask, bias, key_mask and gaps of segments cell by cell.
  */
 #include "blocks.h"
+#include "pattern.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,13 +13,16 @@ static int64_t clipped(int64_t width) { return width < WIDEST_WINDOW ? width : W
 
 static size_t count_keys(const attn_problem *problem) { return problem->n_past + problem->n_new; }
 
-static int64_t position_of(const attn_problem *problem, size_t batch, size_t query) {
+int64_t attn_position(const attn_problem *problem, size_t batch, size_t query) {
     int64_t offset = problem->query_offset != NULL ? problem->query_offset[batch] : (int64_t)problem->n_past;
     return (int64_t)query + offset;
 }
 
+/* A window beside global tokens or a dilation is no span. */
+static bool window_cuts(const attn_problem *problem) { return problem->has_window && problem->pattern == NULL; }
+
 static int64_t span_start(const attn_problem *problem, int64_t position) {
-    if (!problem->has_window || problem->window_left == ATTN_OPEN_SIDE) return 0;
+    if (!window_cuts(problem) || problem->window_left == ATTN_OPEN_SIDE) return 0;
     int64_t start = position - clipped(problem->window_left);
     return start > 0 ? start : 0;
 }
@@ -27,7 +31,7 @@ static int64_t span_end(const attn_problem *problem, size_t batch, int64_t posit
     int64_t end = (int64_t)count_keys(problem);
     if (problem->kv_lengths != NULL && problem->kv_lengths[batch] < end) end = problem->kv_lengths[batch];
     if (problem->causal && position + 1 < end) end = position + 1;
-    if (problem->has_window && problem->window_right != ATTN_OPEN_SIDE) {
+    if (window_cuts(problem) && problem->window_right != ATTN_OPEN_SIDE) {
         int64_t right = position + clipped(problem->window_right) + 1;
         if (right < end) end = right;
     }
@@ -36,7 +40,7 @@ static int64_t span_end(const attn_problem *problem, size_t batch, int64_t posit
 
 attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query) {
     const attn_segments *segments = problem->segments;
-    int64_t position = position_of(problem, batch, query);
+    int64_t position = attn_position(problem, batch, query);
     attn_span span = {(size_t)span_start(problem, position), (size_t)span_end(problem, batch, position)};
     if (segments == NULL) return span;
     const size_t *of_segment = segments->spans + batch * segments->spans_batch + 2 * query;
@@ -48,8 +52,8 @@ attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t quer
 /* The union of the spans of queries first..last, segments aside: it has no gaps, as neighbouring positions differ by
  * one and an unclipped span is never empty. */
 static attn_span union_span(const attn_problem *problem, size_t batch, size_t first, size_t last) {
-    return (attn_span){(size_t)span_start(problem, position_of(problem, batch, first)),
-                       (size_t)span_end(problem, batch, position_of(problem, batch, last))};
+    return (attn_span){(size_t)span_start(problem, attn_position(problem, batch, first)),
+                       (size_t)span_end(problem, batch, attn_position(problem, batch, last))};
 }
 
 /* Segments come in any order: the spans of all queries have to be looked at. */
@@ -78,8 +82,8 @@ void attn_rows_spans(const attn_problem *problem, attn_rows *rows) {
     }
     size_t last = rows->query + rows->queries - 1;
     rows->any = union_span(problem, rows->batch, rows->query, last);
-    rows->all.lo = (size_t)span_start(problem, position_of(problem, rows->batch, last));
-    rows->all.hi = (size_t)span_end(problem, rows->batch, position_of(problem, rows->batch, rows->query));
+    rows->all.lo = (size_t)span_start(problem, attn_position(problem, rows->batch, last));
+    rows->all.hi = (size_t)span_end(problem, rows->batch, attn_position(problem, rows->batch, rows->query));
 }
 
 static const uint8_t *mask_row(const attn_problem *problem, size_t batch, size_t head, size_t query) {
@@ -121,6 +125,10 @@ bool attn_cell_is_open(const attn_problem *problem, size_t batch, size_t head, s
     int64_t id;
     const int64_t *ids = segment_row(problem, batch, query, &id);
     if (ids != NULL && ids[key] != id) return false;
+    uint8_t may = 1;
+    if (problem->pattern != NULL)
+        attn_pattern_row(problem, batch, head, attn_position(problem, batch, query), key, 1, &may);
+    if (may == 0) return false;
     const attn_broadcast *bias = &problem->bias;
     return bias->data == NULL ||
            !bias_blocks(problem, batch * bias->batch + head * bias->head + query * bias->query + key * bias->key);
@@ -131,7 +139,8 @@ static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, 
     if (lo >= hi) return false;
     const uint8_t *mask = mask_row(problem, batch, head, query);
     const uint8_t *keys = key_mask_row(problem, batch);
-    if (mask == NULL && problem->bias.data == NULL && keys == NULL && !has_gaps(problem)) return true;
+    if (mask == NULL && problem->bias.data == NULL && keys == NULL && !has_gaps(problem) && problem->pattern == NULL)
+        return true;
     /* rows of zeros are common: leave them fast */
     if (mask != NULL && problem->mask.key == 1 && all_zero(mask + lo, hi - lo)) return false;
     if (keys != NULL && all_zero(keys + lo, hi - lo)) return false;
@@ -144,12 +153,27 @@ static bool row_is_open(const attn_problem *problem, size_t batch, size_t head, 
 /* true if the rows of two queries hold the same cells of mask and bias, and no others of their segments */
 static bool queries_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.query == 0) &&
-           (problem->bias.data == NULL || problem->bias.query == 0) && !has_gaps(problem);
+           (problem->bias.data == NULL || problem->bias.query == 0) && !has_gaps(problem) && problem->pattern == NULL;
 }
 
 bool attn_heads_share_rows(const attn_problem *problem) {
     return (problem->mask.data == NULL || problem->mask.head == 0) &&
-           (problem->bias.data == NULL || problem->bias.head == 0);
+           (problem->bias.data == NULL || problem->bias.head == 0) &&
+           (problem->pattern == NULL || (problem->pattern->dilation == NULL &&
+                                         (problem->pattern->random == NULL || problem->pattern->random_head == 0)));
+}
+
+/* How a pattern alone leaves a tile */
+static attn_tile_kind tile_of_pattern(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count) {
+    const int64_t first = attn_position(problem, rows->batch, rows->query);
+    const int64_t last = first + (int64_t)rows->queries - 1;
+    const size_t heads = attn_heads_share_rows(problem) ? 1 : rows->heads;
+    bool touched = false, covered = true;
+    for (size_t h = rows->head; h < rows->head + heads; h++) {
+        touched |= attn_pattern_touches(problem, rows->batch, h, first, last, key, count);
+        covered &= attn_pattern_covers(problem, h, first, last, key, count);
+    }
+    return !touched ? ATTN_TILE_BLOCKED : covered ? ATTN_TILE_OPEN : ATTN_TILE_MIXED;
 }
 
 attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *rows, size_t key, size_t count) {
@@ -159,7 +183,12 @@ attn_tile_kind attn_tile_classify(const attn_problem *problem, const attn_rows *
     const uint8_t *keys = key_mask_row(problem, rows->batch);
     if (keys != NULL && all_zero(keys + key, count)) return ATTN_TILE_BLOCKED;
     const bool every_key = keys == NULL || memchr(keys + key, 0, count) == NULL;
-    if (problem->mask.data == NULL && problem->bias.data == NULL && every_key && !has_gaps(problem)) {
+    const size_t existing = count_keys(problem) - key < count ? count_keys(problem) - key : count;
+    const attn_tile_kind pattern =
+        problem->pattern != NULL ? tile_of_pattern(problem, rows, key, existing) : ATTN_TILE_OPEN;
+    if (pattern == ATTN_TILE_BLOCKED) return pattern;
+    if (problem->mask.data == NULL && problem->bias.data == NULL && every_key && !has_gaps(problem) &&
+        pattern == ATTN_TILE_OPEN) {
         if (inside) return ATTN_TILE_OPEN;
         if (problem->segments == NULL) return ATTN_TILE_MIXED;
     }
@@ -200,11 +229,17 @@ static void open_row(const attn_problem *problem, size_t batch, size_t head, siz
     for (size_t first = keys.lo, n; first < keys.hi; first += n) {
         uint8_t may[CHUNK];
         n = keys.hi - first < CHUNK ? keys.hi - first : CHUNK;
-        memset(may, 1, sizeof may);
+        if (problem->pattern != NULL) {
+            const int64_t position = attn_position(problem, batch, query);
+            if (!attn_pattern_touches(problem, batch, head, position, position, first, n)) continue;
+            attn_pattern_row(problem, batch, head, position, first, n, may);
+        } else {
+            memset(may, 1, sizeof may);
+        }
         if (mask != NULL && problem->mask.key == 1)
-            for (size_t j = 0; j < n; j++) may[j] = mask[first + j] != 0;
+            for (size_t j = 0; j < n; j++) may[j] &= mask[first + j] != 0;
         else if (mask != NULL)
-            for (size_t j = 0; j < n; j++) may[j] = mask[(first + j) * problem->mask.key] != 0;
+            for (size_t j = 0; j < n; j++) may[j] &= mask[(first + j) * problem->mask.key] != 0;
         if (bias->data != NULL && bias->key == 1 && problem->dtype == ATTN_F32) {
             const float *b = (const float *)bias->data + at + first;
             for (size_t j = 0; j < n; j++) may[j] = b[j] == -INFINITY ? 0 : may[j];

@@ -22,7 +22,9 @@ typedef struct attn_rows {
     attn_span all; /* inside it only mask, bias, key_mask and gaps of segments block */
 } attn_rows;
 
-/* The span that kv_lengths, causal, window and the range of its segment leave to a query. */
+/* The index of a query among the keys: query + offset */
+int64_t attn_position(const attn_problem *problem, size_t batch, size_t query);
+/* The span that kv_lengths, causal, window (if there is no pattern) and the range of its segment leave to a query. */
 attn_span attn_query_span(const attn_problem *problem, size_t batch, size_t query);
 
 /* Fills rows->any and rows->all from the other members. */

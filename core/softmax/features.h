@@ -16,6 +16,7 @@
     FEATURE(BIAS, problem->bias.data != NULL)      \
     FEATURE(KEY_MASK, problem->key_mask != NULL)   \
     FEATURE(SEGMENTS, problem->segments != NULL)   \
+    FEATURE(PATTERN, problem->pattern != NULL)     \
     FEATURE(LENGTHS, problem->kv_lengths != NULL)  \
     FEATURE(OFFSET, problem->query_offset != NULL) \
     FEATURE(CAUSAL, problem->causal)               \
@@ -42,7 +43,7 @@ enum {
 
 /* A new member of attn_problem needs a row above, unless it is a size, a tensor that is always there, the scale, is
  * applied before (rope), or belongs to another kind. */
-_Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 472, "attn_problem has changed: see ATTN_FEATURE_LIST");
+_Static_assert(sizeof(void *) != 8 || sizeof(attn_problem) == 480, "attn_problem has changed: see ATTN_FEATURE_LIST");
 
 static inline attn_features attn_features_of(const attn_problem *problem) {
     attn_features features = 0;

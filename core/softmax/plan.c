@@ -18,13 +18,14 @@
 /* What may stand between the products and the exponents: nothing but the scale, and blocks. */
 #define DIRECT_KNOWS                                                                                            \
     (ATTN_HAS_PAST | ATTN_HAS_MASK | ATTN_HAS_KEY_MASK | ATTN_HAS_LENGTHS | ATTN_HAS_OFFSET | ATTN_HAS_CAUSAL | \
-     ATTN_HAS_WINDOW | ATTN_HAS_SINKS | ATTN_HAS_SEGMENTS)
+     ATTN_HAS_WINDOW | ATTN_HAS_SINKS | ATTN_HAS_SEGMENTS | ATTN_HAS_PATTERN)
 /* What leaves each query one span of keys, without gaps between those of neighbours, or does not close any. */
 #define SPAN_KNOWS                                                                                               \
     (ATTN_HAS_PAST | ATTN_HAS_LENGTHS | ATTN_HAS_OFFSET | ATTN_HAS_CAUSAL | ATTN_HAS_WINDOW | ATTN_HAS_SOFTCAP | \
      ATTN_HAS_SINKS | ATTN_HAS_SCALES | ATTN_HAS_DISTANCE)
 /* What closes the same keys for all heads if the strides of mask and bias say so. */
-#define SHARED_KNOWS (SPAN_KNOWS | ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_KEY_MASK | ATTN_HAS_SEGMENTS)
+#define SHARED_KNOWS \
+    (SPAN_KNOWS | ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_KEY_MASK | ATTN_HAS_SEGMENTS | ATTN_HAS_PATTERN)
 /* What may be done with products of keys that are not packed: everything known so far. */
 #define IN_PLACE_KNOWS (DIRECT_KNOWS | SPAN_KNOWS | ATTN_HAS_BIAS)
 

@@ -4,6 +4,7 @@
 #include "../engine/workspace.h"
 #include "../positions/rope.h"
 #include "backward.h"
+#include "pattern.h"
 #include "plan.h"
 
 #include <assert.h>
@@ -23,11 +24,15 @@ static void check(const attn_problem *problem) {
 
 /* Open cells of one head, mask, bias, key_mask and gaps of segments aside. */
 static double open_cells(const attn_problem *problem, size_t batch) {
-    bool same = !problem->causal && !problem->has_window && problem->segments == NULL;
+    bool same = !problem->causal && !problem->has_window && problem->segments == NULL && problem->pattern == NULL;
     double cells = 0;
     for (size_t i = 0; i < (same ? problem->n_q > 0 : problem->n_q); i++) {
         attn_span span = attn_query_span(problem, batch, i);
-        if (span.hi > span.lo) cells += (double)(span.hi - span.lo);
+        const int64_t offset = problem->query_offset != NULL ? problem->query_offset[batch] : (int64_t)problem->n_past;
+        if (problem->pattern != NULL)
+            cells += attn_pattern_count(problem, batch, (int64_t)i + offset, span.lo, span.hi);
+        else if (span.hi > span.lo)
+            cells += (double)(span.hi - span.lo);
     }
     return same ? cells * (double)problem->n_q : cells;
 }

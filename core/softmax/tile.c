@@ -1,5 +1,6 @@
 /* tile.c: the memory of a tile, its queries, and the stages of one row of scores. */
 #include "tile.h"
+#include "pattern.h"
 
 #include "../positions/distance.h"
 
@@ -104,6 +105,16 @@ void ATTN_T(attn_block_row)(const attn_problem *problem, const attn_rows *rows, 
         const int64_t *ids = segments->of_key + rows->batch * segments->of_key_batch + key;
         const int64_t id = segments->of_query[rows->batch * segments->of_query_batch + query];
         for (size_t j = 0; j < n; j++) s[j] = ids[j] == id ? s[j] : blocked;
+    }
+    if (problem->pattern != NULL) {
+        enum { CHUNK = 256 };
+        for (size_t first = 0, count; first < n; first += count) {
+            uint8_t may[CHUNK];
+            count = n - first < CHUNK ? n - first : CHUNK;
+            attn_pattern_row(problem, rows->batch, head, attn_position(problem, rows->batch, query), key + first, count,
+                             may);
+            for (size_t j = 0; j < count; j++) s[first + j] = may[j] != 0 ? s[first + j] : blocked;
+        }
     }
     attn_span span = attn_query_span(problem, rows->batch, query);
     size_t lo = span.lo > key ? span.lo - key : 0, hi = span.hi > key ? span.hi - key : 0;

@@ -72,6 +72,38 @@ static size_t broadcast_index(const attn_broadcast *b, size_t batch, size_t head
     return batch * b->batch + head * b->head + query * b->query + key * b->key;
 }
 
+static bool holds(const int64_t *list, size_t count, int64_t x) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == x) return true;
+    return false;
+}
+
+/* Blocks of BigBird: `position` and `key` are places among the keys. */
+static bool blocks_open(const attn_problem *p, size_t head, int64_t position, int64_t key) {
+    const attn_pattern *t = p->pattern;
+    const int64_t size = (int64_t)t->block_size, ends = (int64_t)t->global_blocks;
+    const int64_t blocks = ((int64_t)(p->n_past + p->n_new) + size - 1) / size;
+    const int64_t of_query = (position - ((position % size) + size) % size) / size, of_key = key / size;
+    if (llabs(of_query - of_key) <= (int64_t)t->window_blocks) return true;
+    if (of_key < ends || of_key >= blocks - ends) return true;
+    if (of_query < 0 || of_query >= blocks) return false;
+    if (of_query < ends || of_query >= blocks - ends) return true;
+    if (!t->random) return false;
+    const int64_t *lists = t->random + head * t->random_head;
+    return holds(lists + (size_t)(of_query - ends) * t->random_count, t->random_count, of_key);
+}
+
+static bool pattern_open(const attn_problem *p, size_t batch, size_t head, int64_t position, int64_t key) {
+    const attn_pattern *t = p->pattern;
+    const int64_t *globals = t->globals ? t->globals + batch * t->globals_batch : NULL, ahead = key - position;
+    if (holds(globals, t->global_count, key) || holds(globals, t->global_count, position)) return true;
+    const int64_t step = t->dilation ? t->dilation[head] : 1;
+    if (ahead % step != 0) return false;
+    if (p->has_window && p->window_right >= 0 && ahead / step > p->window_right) return false;
+    if (p->has_window && p->window_left >= 0 && -ahead / step > p->window_left) return false;
+    return t->block_size == 0 || blocks_open(p, head, position, key);
+}
+
 bool oracle_open(const attn_problem *p, size_t batch, size_t head, size_t query, size_t key) {
     const int64_t offset = p->query_offset ? p->query_offset[batch] : (int64_t)p->n_past;
     const int64_t ahead = (int64_t)key - (int64_t)query - offset; /* how far the key lies after the query */
@@ -87,6 +119,7 @@ bool oracle_open(const attn_problem *p, size_t batch, size_t head, size_t query,
         return false;
     if (p->kv_lengths && (int64_t)key >= p->kv_lengths[batch]) return false;
     if (p->causal && ahead > 0) return false;
+    if (p->pattern) return pattern_open(p, batch, head, (int64_t)query + offset, (int64_t)key);
     if (p->has_window && p->window_right >= 0 && ahead > p->window_right) return false;
     if (p->has_window && p->window_left >= 0 && -ahead > p->window_left) return false;
     return true;

@@ -236,6 +236,51 @@ static void random_places(bag *owner, attn_problem *p) {
     if (chance(20)) p->window_left = INT64_MAX;
 }
 
+/* Sorted, some twice */
+static void random_globals(bag *owner, attn_problem *p, attn_pattern *t) {
+    const size_t n_k = p->n_past + p->n_new, rows = chance(2) ? 1 : p->batch, count = n_k ? between(0, 3) : 0;
+    int64_t *globals = bag_take(owner, rows * count * sizeof *globals);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t g = 0; g < count; g++) {
+            const int64_t before = g > 0 ? globals[r * count + g - 1] : 0;
+            globals[r * count + g] = before + (int64_t)check_random_below(n_k - (size_t)before);
+        }
+    t->globals = globals;
+    t->global_count = count;
+    t->globals_batch = rows > 1 ? count : 0;
+}
+
+static void random_blocks(bag *owner, attn_problem *p, attn_pattern *t) {
+    const size_t n_k = p->n_past + p->n_new, heads = chance(2) ? 1 : p->heads;
+    t->block_size = between(1, chance(2) ? 4 : n_k + 1);
+    t->window_blocks = between(0, 2);
+    t->global_blocks = between(0, 2);
+    const size_t blocks = (n_k + t->block_size - 1) / t->block_size, ends = t->global_blocks;
+    if (blocks <= 2 * ends || chance(3)) return;
+    t->random_rows = blocks - 2 * ends;
+    t->random_count = between(0, 3);
+    t->random_head = heads > 1 ? t->random_rows * t->random_count : 0;
+    const size_t count = heads * t->random_rows * t->random_count;
+    int64_t *random = bag_take(owner, (count + 1) * sizeof *random);
+    for (size_t i = 0; i < count; i++) random[i] = (int64_t)check_random_below(blocks + 1) - 1; /* -1: none */
+    t->random = random;
+}
+
+static void random_pattern(bag *owner, attn_problem *p) {
+    attn_pattern *t = bag_take(owner, sizeof *t);
+    *t = (attn_pattern){0};
+    if (chance(2)) {
+        int64_t *dilation = bag_take(owner, p->heads * sizeof *dilation);
+        const bool same = chance(2);
+        for (size_t h = 0; h < p->heads; h++)
+            dilation[h] = same && h > 0 ? dilation[0] : chance(20) ? INT64_C(1) << 53 : (int64_t)between(1, 4);
+        t->dilation = dilation;
+    }
+    if (chance(2)) random_globals(owner, p, t);
+    if (chance(2)) random_blocks(owner, p, t);
+    p->pattern = t;
+}
+
 void problem_options(bag *owner, attn_problem *p) {
     if (chance(3)) {
         p->n_past = between(0, p->n_new + 3);
@@ -251,6 +296,7 @@ void problem_options(bag *owner, attn_problem *p) {
     if (chance(5)) random_scales(owner, p);
     if (chance(3)) random_distance(owner, p);
     random_places(owner, p);
+    if (chance(4)) random_pattern(owner, p);
     const double scales[] = {1 / sqrt((double)p->d_k), 1, 1 / (double)p->d_k, 0, -0.7, 30, 1e-9};
     p->scale = chance(2) ? scales[0] : scales[check_random_below(7)];
     if (chance(4)) p->softcap = (const double[]){0.3, 5, 50, 1e6}[check_random_below(4)];
@@ -304,14 +350,14 @@ attn_problem problem_random(bag *owner, attn_dtype dtype, const problem_limits *
 const char *problem_text(const attn_problem *p) {
     static _Thread_local char text[400];
     snprintf(text, sizeof text,
-             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s%s%s%s%s%s scale %g softcap %g",
+             "%s batch %zu heads %zu/%zu n_q %zu n_k %zu+%zu d %zu,%zu%s%s%s%s%s%s%s%s%s%s%s%s%s%s scale %g softcap %g",
              p->dtype == ATTN_F64 ? "f64" : "f32", p->batch, p->heads, p->kv_heads, p->n_q, p->n_past, p->n_new, p->d_k,
              p->d_v, p->mask.data ? " mask" : "", p->bias.data ? " bias" : "", p->kv_lengths ? " lengths" : "",
              p->query_offset ? " offset" : "", p->causal ? " causal" : "", p->has_window ? " window" : "",
              p->key_mask ? " key_mask" : "", p->segments ? p->segments->gaps ? " segments with gaps" : " segments" : "",
-             p->sinks ? " sinks" : "", p->head_scales ? " scales" : "", p->alibi ? " alibi" : "",
-             p->relative_bias ? " relative_bias" : "", p->positions || p->key_positions ? " positions" : "", p->scale,
-             p->softcap);
+             p->pattern ? " pattern" : "", p->sinks ? " sinks" : "", p->head_scales ? " scales" : "",
+             p->alibi ? " alibi" : "", p->relative_bias ? " relative_bias" : "",
+             p->positions || p->key_positions ? " positions" : "", p->scale, p->softcap);
     return text;
 }
 

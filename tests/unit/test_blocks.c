@@ -15,6 +15,7 @@ static void test_spans(void) {
         attn_problem problem = problem_random(&owner, ATTN_F32, &limits);
         problem.mask.data = problem.bias.data = NULL;
         problem.key_mask = NULL;
+        problem.pattern = NULL;
         if (problem.segments != NULL && problem.segments->gaps) problem.segments = NULL;
         for (size_t b = 0; b < problem.batch && problem.heads > 0; b++) {
             for (size_t i = 0; i < problem.n_q; i++) {
@@ -88,7 +89,7 @@ static void test_tiles(void) {
                                     rows.query + row % rows.queries, key + cell % count);
             }
             attn_tile_kind kind = attn_tile_classify(&problem, &rows, key, count);
-            bool cells_count = problem.mask.data != NULL || problem.bias.data != NULL ||
+            bool cells_count = problem.mask.data != NULL || problem.pattern != NULL || problem.bias.data != NULL ||
                                (problem.segments != NULL && problem.segments->gaps);
             CHECK((kind == ATTN_TILE_BLOCKED) == (open == 0), "%s: kind %d with %zu of %zu open",
                   problem_text(&problem), (int)kind, open, cells);

@@ -79,6 +79,7 @@ static void test_every_option_is_a_feature(void) {
     static const float number = 0;
     static const uint8_t byte = 1;
     static const int64_t integer = 1;
+    static const attn_pattern pattern = {.dilation = &integer};
     static const attn_segments segments = {.of_query = &integer};
     const attn_problem problems[] = {{.n_past = 1},
                                      {.mask.data = &byte},
@@ -90,6 +91,7 @@ static void test_every_option_is_a_feature(void) {
                                      {.softcap = 1},
                                      {.key_mask = &byte},
                                      {.segments = &segments},
+                                     {.pattern = &pattern},
                                      {.sinks = &number},
                                      {.head_scales = &number},
                                      {.alibi = &number}};
