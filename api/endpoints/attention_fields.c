@@ -410,6 +410,7 @@ void api_attention_shrink(api_attention_state *a) {
     p->kind = ATTN_SOFTMAX; /* there are no numbers of head 0 */
     p->sinks = p->alibi = p->head_scales = NULL;
     p->relative_bias = NULL;
+    p->pattern = NULL;
 }
 
 bool api_all_finite(attn_dtype dtype, const void *data, size_t count) {

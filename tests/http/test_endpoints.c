@@ -18,7 +18,8 @@ static const struct {
 } endpoints[] = {
     {"/attention", "POST", SMALL},   {"/mha", "POST", SMALL_MHA}, {"/scan", "POST", SMALL_SCAN},
     {"/merge", "POST", SMALL_MERGE}, {"/healthz", "GET", NULL},   {"/readyz", "GET", NULL},
-    {"/version", "GET", NULL},       {"/metrics", "GET", NULL},   {"/openapi.json", "GET", NULL},
+    {"/version", "GET", NULL},       {"/estimate", "GET", NULL},  {"/metrics", "GET", NULL},
+    {"/openapi.json", "GET", NULL},
 };
 enum { ENDPOINTS = sizeof endpoints / sizeof *endpoints };
 
