@@ -390,7 +390,7 @@ static void sink_item(void *arg, size_t head, size_t slot) {
 
 size_t ATTN_T(attn_backward_workspace)(const attn_engine *engine, const attn_problem *problem, attn_features features,
                                        const attn_gradients *gradients) {
-    backward b;
+    backward b = {0};
     prepare(&b, engine, problem, features, gradients);
     return b.total;
 }
@@ -412,7 +412,7 @@ static void run_items(backward *b, bool wanted, size_t items, void (*body)(void 
 
 attn_status ATTN_T(attn_backward)(const attn_engine *engine, const attn_problem *problem, attn_features features,
                                   const attn_gradients *gradients, void *workspace, const atomic_bool *cancel) {
-    backward b;
+    backward b = {0};
     prepare(&b, engine, problem, features, gradients);
     b.workspace = b.plan.workspace = workspace;
     b.plan.cancel = cancel;
